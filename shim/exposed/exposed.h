@@ -139,6 +139,13 @@ bool sr_exposed_is_alias(const void *addr);
 bool sr_exposed_is_partial(const void *addr);
 
 /*
+ * The process has a READ or an atomic put its result there.  So what a load finds on these pages from now on need not be
+ * what a peer wrote.
+ */
+void sr_exposed_fetch_into(const void *addr, size_t length);
+bool sr_exposed_is_fetched_into(const void *addr);
+
+/*
  * Returns the fixed address of a range in the backing mapping.  Until sr_exposed_release() the range is there: no
  * page is passed through.
  */

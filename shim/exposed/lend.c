@@ -254,6 +254,25 @@ bool sr_exposed_is_partial(const void *addr)
 	return p && p->state != PAGE_NONE && !p->whole;
 }
 
+void sr_exposed_fetch_into(const void *addr, size_t length)
+{
+	uintptr_t end = (uintptr_t)addr + length;
+
+	for (uintptr_t at = (uintptr_t)addr & ~(PAGE - 1ul); at < end; at = next_page(at)) {
+		struct page *p = page_at(at);
+
+		if (p && p->users)
+			p->fetched_into = true;
+	}
+}
+
+bool sr_exposed_is_fetched_into(const void *addr)
+{
+	const struct page *p = page_at((uintptr_t)addr);
+
+	return p && p->fetched_into;
+}
+
 /* Between the backing mappings there may be memory of the program. */
 bool sr_exposed_is_alias(const void *addr)
 {

@@ -9,6 +9,7 @@
 #include "shim/verbs/own_memory.h"
 #include "shim/kernel/readable.h"
 #include "shim/verbs/regions.h"
+#include "shim/verbs/wq.h"
 
 struct region {
 	char *addr; /* NULL: the CPU cannot read this memory */
@@ -414,4 +415,15 @@ uint64_t sr_invoke_end_dm(const struct sr_call_desc *d, uint64_t *a)
 	else
 		sr_free(ops);
 	return result;
+}
+
+void sr_wqe_note_fetch(const struct sr_wqe *wqe)
+{
+	for (uint32_t i = 0; sr_leaves_out && sr_regions_on && i < wqe->num_sge; i++) {
+		const struct ibv_sge *sge = &wqe->sge[i];
+		const void *p = sr_mr_memory(wqe->wq->context, sge->lkey, sge->addr, sge->length);
+
+		if (p && sge->length)
+			sr_exposed_fetch_into(p, sge->length);
+	}
 }

@@ -47,6 +47,12 @@ static void put_left_out(struct sr_event_writer *w, const struct sr_exposed_valu
 	put(w, l, sizeof(l));
 }
 
+/* The peer from which this process fetched it does not write it again. */
+static bool is_worth_leaving_out(const struct sr_exposed_value *v)
+{
+	return v->length >= LEFT_OUT_MIN && !sr_exposed_is_fetched_into((void *)(uintptr_t)v->addr);
+}
+
 /*
  * Did a load find what only recorded peers can have written, by requests whose order is known?  Not if it may have
  * come at another time than the load, from a page in flux, or through memory that is shared with other processes.
@@ -95,7 +101,7 @@ void sr_record_exposed_event(struct sr_event_writer *w, const struct sr_exposed_
 	for (uint32_t i = 0; i < e->protected_n; i++)
 		put(w, &(uint64_t){e->protected[i]}, sizeof(uint64_t));
 	for (uint32_t i = 0; i < e->values_n; i++) {
-		if (__builtin_expect(again, 0) && e->values[i].length >= LEFT_OUT_MIN)
+		if (__builtin_expect(again, 0) && is_worth_leaving_out(&e->values[i]))
 			put_left_out(w, &e->values[i]);
 		else
 			put_value(w, &e->values[i]);

@@ -130,6 +130,26 @@ static void locked_written(void)
 	}
 }
 
+/* -------------------------------------------------------------------------------- data */
+
+/* What is fetched comes into memory that peers write, too, and a load finds it there. */
+static void read_data(void)
+{
+	int from = (pgas.rank + 1) % pgas.ranks;
+	uint64_t sum = 0;
+
+	for (int round = 1; round <= 20; round++) {
+		for (int i = 0; i < BYTES; i++)
+			shared->mine[i] = (char)(i * round + pgas.rank);
+		pgas_barrier();
+		pgas_get(from, shared->data, shared->mine, BYTES);
+		for (int i = 0; i < BYTES; i++)
+			sum = sum * 31 + (uint8_t)shared->data[i];
+		pgas_barrier();
+	}
+	printf("rank %d read %016llx\n", pgas.rank, (unsigned long long)sum);
+}
+
 /* ----------------------------------------------------------------------------- sockets */
 
 static int make_listener(void)
@@ -195,7 +215,8 @@ static void listener(void)
 
 static const struct pgas_case cases[] = {
     {"read-flag", read_flag}, {"read-early-flag", read_early_flag}, {"locked", locked},
-    {"locked-written", locked_written}, {"listener", listener},
+    {"locked-written", locked_written}, {"read-data", read_data},
+    {"listener", listener},
 };
 
 int main(int argc, char **argv)
