@@ -155,6 +155,7 @@ static void *feed(void *argument)
 	if (!f->part[f->parts - 1].stream)
 		outcome = SR_REPLAY_DIED;
 	f->killed = outcome == SR_REPLAY_DIED;
+	f->cut = outcome == SR_REPLAY_CUT && reason != SR_MARK_ENDED;
 	/*
 	 * If the recording was cut short, the mark says why; if the file is torn, the reader does.
 	 */

@@ -37,6 +37,7 @@ struct sr_feeder {
 	uint64_t calls;    /* in the stream, as far as it was read */
 	bool executed;     /* the stream ends with an exec that was made */
 	bool killed;       /* the stream ends where the process was killed */
+	bool cut;          /* ... before that, or before the program's end */
 	char warning[512]; /* why the stream ended early, for the verdict */
 };
 

@@ -367,7 +367,7 @@ static bool waits_for_group(const struct replay *r)
 	for (uint32_t i = 0; i < r->control->threads; i++)
 		if (atomic_load(&r->control->thread[i].waits_for_sn))
 			return true;
-	return false;
+	return atomic_load(&r->group->member[r->control->member].waiting) > 0;
 }
 
 static uint64_t progress(const struct replay *r)
@@ -395,14 +395,17 @@ static bool is_over(const struct replay *r)
 /* A replay computes as fast as the recording, or a little slower. */
 #define SPARE_MS 2000
 
+/* Nobody knows how long the recorded process went on behind the end of a trace that was cut short. */
+#define CUT_SPARE_MS 5000
+
 /*
- * The recorded process was killed, the replayed one has made all its calls, and has computed for
- * longer since than the recorded one had: it does not end by itself.
+ * The recorded process was killed, or its trace cut short, the replayed one has made all its calls, and has computed
+ * for longer since than the recorded one had: it does not end by itself.
  */
-static bool is_where_killed(const struct replay *r, long idle_ms)
+static bool is_where_trace_ends(const struct replay *r, long idle_ms)
 {
 	uint64_t calls = 0, quiet_ms = 0;
-	bool killed = false;
+	bool killed = false, cut = false;
 
 	for (size_t i = 0; i < r->n_feeders; i++) {
 		const struct sr_feeder *f = &r->feeders[i];
@@ -412,14 +415,30 @@ static bool is_where_killed(const struct replay *r, long idle_ms)
 		if (!atomic_load(&f->all_sent))
 			return false;
 		killed = killed || f->killed;
+		cut = cut || f->cut;
 		calls += f->calls;
 		quiet_ms = i && f->quiet_ms > quiet_ms ? quiet_ms : f->quiet_ms;
 	}
-	return killed && calls == sr_replay_calls(r->control) &&
-	       (uint64_t)idle_ms >= quiet_ms + quiet_ms / 2 + SPARE_MS;
+	return (killed || cut) && calls == sr_replay_calls(r->control) &&
+	       (uint64_t)idle_ms >= quiet_ms + quiet_ms / 2 + (cut ? CUT_SPARE_MS : SPARE_MS);
 }
 
-enum waited { ENDED, STUCK, WHERE_KILLED };
+static void end_where_trace_ends(const struct replay *r)
+{
+	struct sr_replay_control *c = r->control;
+
+	atomic_store(&c->outcome, SR_REPLAY_DIED);
+	for (uint32_t i = 0; i < r->n_feeders; i++) {
+		if (!r->feeders[i].cut)
+			continue;
+		c->report.thread = i;
+		c->report.sn = atomic_load(&c->thread[i].calls) + 1;
+		atomic_store(&c->outcome, SR_REPLAY_CUT);
+	}
+	kill(r->child, SIGKILL);
+}
+
+enum waited { ENDED, STUCK, WHERE_TRACE_ENDS };
 
 static void show_progress(const struct replay *r, sr_progress bar)
 {
@@ -451,8 +470,8 @@ static enum waited await_child(const struct replay *r, long seconds)
 		idle_ms = calls == before ? idle_ms + TICK_MS : 0;
 		before = calls;
 		show_progress(r, bar);
-		if (seconds && !is_over(r) && is_where_killed(r, idle_ms))
-			end = WHERE_KILLED;
+		if (seconds && !is_over(r) && is_where_trace_ends(r, idle_ms))
+			end = WHERE_TRACE_ENDS;
 		else if (seconds && idle_ms >= seconds * 1000 && !is_over(r))
 			end = STUCK;
 	}
@@ -500,10 +519,8 @@ static void wait_for_child(struct replay *r, struct sr_verdict *v)
 		how = await_child(r, r->options->timeout);
 
 	v->stuck = how == STUCK;
-	if (how == WHERE_KILLED) {
-		atomic_store(&r->control->outcome, SR_REPLAY_DIED);
-		kill(r->child, SIGKILL);
-	}
+	if (how == WHERE_TRACE_ENDS)
+		end_where_trace_ends(r);
 	if (v->stuck) {
 		load_print(r, v);
 		/* With a tool, the child is the tool. */

@@ -313,8 +313,10 @@ static void say_cut(const struct sr_verdict *v, const struct sr_replay_control *
 	const struct sr_replay_report *r = &c->report;
 
 	where(v, r);
-	fprintf(stderr, "the trace ends here, before the program does (next would be %s)\n",
-		name_of(v, r->found));
+	if (r->found)
+		fprintf(stderr, "the trace ends here, before the program does (next would be %s)\n", name_of(v, r->found));
+	else
+		fprintf(stderr, "the trace ends here, before the program does, which makes no recorded call any more\n");
 	if (v->warning)
 		sr_note("%s", v->warning);
 }
