@@ -17,6 +17,7 @@
 #include "shim/core/call.h"
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
+#include "shim/verbs/idle_poll.h"
 #include "shim/verbs/objects.h"
 #include "shim/core/order.h"
 #include "shim/core/stack_below.h"
@@ -29,6 +30,21 @@
 /* Deprecated functions are intercepted for programs that still use them. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
+
+/* A poll that finds nothing again is only counted.  True: it has been made. */
+static inline bool sr_polls_idly(uint64_t *a, void *site, int *result)
+{
+	struct sr_thread *t = &sr_self;
+
+	if (!sr_idle_poll_is_again(t, a[0], a[1], a[2], site))
+		return false;
+	*result = sr_idle_poll(t, a);
+	if (__builtin_expect(*result > 0, 0))
+		sr_clear_stack_below(SR_STACK_COMPLETED);
+	else
+		sr_clear_stack_below(SR_STACK_OPERATION);
+	return true;
+}
 
 /* A faster sr_call for operations that are captured whatever their arguments are. */
 static inline uint64_t sr_call_operation(enum sr_call_number n, uint64_t *a, void *site)

@@ -25,6 +25,12 @@ struct sr_engine {
 	/* Makes every outermost call of the program. */
 	uint64_t (*call)(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
 
+	/*
+	 * Recording, may be NULL: a poll that has been made, in a section, and that is not as the one before
+	 * (verbs/idle_poll.h).  entered: the heap before the section.
+	 */
+	uint64_t (*polled)(struct sr_thread *t, uint64_t *a, void *site, int entered);
+
 	/* The engine answers calls from the trace and does not record them. */
 	bool replays;
 	/* The process's last record has not been written or reached yet. */

@@ -33,6 +33,7 @@ enum sr_heap {
 	SR_HEAP_SHIM,
 };
 
+struct sr_engine;
 struct sr_known;
 struct sr_replay_stream;
 
@@ -49,6 +50,17 @@ struct sr_child {
 /* A process that this thread has created: see children.c. */
 struct sr_made {
 	int32_t pid, error;
+};
+
+/* Recording: the repeated record is one of this poll, which found nothing (verbs/idle_poll.h). */
+struct sr_idle {
+	uint64_t cq, entries; /* cq 0: it is of something else */
+	uint64_t wc, wc_matters; /* all ones, or 0: where completions would be put does not matter */
+	void *site;
+	int error; /* errno then */
+	bool exposed; /* the process has exposed regions */
+	const struct sr_engine *engine;
+	uint64_t (*poll)(uint64_t cq, uint64_t entries, uint64_t wc); /* the provider's */
 };
 
 struct sr_thread {
@@ -106,12 +118,7 @@ struct sr_thread {
 	 * The last record (empty if it was a long one), and how often it has been repeated since.
 	 */
 	uint64_t repeats;
-	/* Recording: the repeated record is one of this poll, which found nothing. */
-	struct {
-		uint64_t cq, entries; /* cq 0: it is of something else */
-		void *site;
-		int error; /* errno then */
-	} idle;
+	struct sr_idle idle;
 	uint16_t last_kind;
 	struct sr_buf last;
 

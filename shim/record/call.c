@@ -23,7 +23,7 @@
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
 #include "shim/verbs/clocks/clocks.h"
-#include "shim/verbs/compared.h"
+#include "shim/verbs/idle_poll.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/regions.h"
 
@@ -127,17 +127,6 @@ INLINE void draw_return(struct recording *r, const enum threads how)
 		r->order[r->head.orders++] = sr_draw_event();
 }
 
-/* For is_idle_again. */
-static inline void note_idle(const struct recording *r)
-{
-	struct sr_thread *t = r->t;
-
-	t->idle.cq = t->repeats && !r->head.result ? r->a[0] : 0;
-	t->idle.entries = r->a[1];
-	t->idle.site = (void *)(uintptr_t)r->head.site;
-	t->idle.error = r->head.error;
-}
-
 INLINE void emit(struct recording *r, const enum threads how)
 {
 	struct sr_thread *t = r->t;
@@ -154,8 +143,8 @@ INLINE void emit(struct recording *r, const enum threads how)
 		if (__builtin_expect(t->sums.events >= SR_CHECK_EVENTS, 0))
 			sr_emit_check(t);
 	}
-	if (how == ALONE && r->n == SR_CALL_poll_cq)
-		note_idle(r);
+	if (how == ALONE && r->n == SR_CALL_poll_cq && t->repeats && !r->head.result)
+		sr_idle_poll_repeats(t, r->a, r->head.site, r->head.error);
 	if (__builtin_expect(sr_regions_on, 0))
 		sr_regions_call_ends(r->pinned);
 	if (how != ALONE && is_output(r->d))
@@ -316,54 +305,17 @@ record_after_signals(struct sr_thread *t, enum sr_call_number n, uint64_t *a, vo
 
 /* ------------------------------------------------------------- an idle poll */
 
-/* Is the last record one of this poll, which found nothing, and is there nothing else to do? */
-static inline bool is_idle_again(const struct sr_thread *t, const uint64_t *a, const void *site)
+uint64_t sr_record_polled(struct sr_thread *t, uint64_t *a, void *site, int entered)
 {
-	return t->repeats && t->last_kind == SR_REC_CALL + SR_CALL_poll_cq && t->idle.cq == a[0] &&
-	       t->idle.entries == a[1] && t->idle.site == site && t->idle.error == *t->error && !sr_threaded &&
-	       !sr_any_retired && !sr_clocks_member;
-}
+	const enum sr_heap before = (enum sr_heap)entered;
 
-/* What the general path does with exposed regions around the call, if that is nothing much. */
-static inline bool is_alone(const uint64_t *a)
-{
-	return !sr_regions_on ||
-	       (!sr_compared_any() && !sr_exposed_touches((void *)a[2], a[1] * sizeof(struct ibv_wc)) &&
-		sr_exposed_call_alone());
-}
-
-static uint64_t __attribute__((noinline))
-record_polled(struct sr_thread *t, uint64_t *a, void *site, enum sr_heap before)
-{
 	return record(t, SR_CALL_poll_cq, a, site, ALONE, &before);
-}
-
-/* Nothing again: that is counted. */
-static uint64_t poll_again(struct sr_thread *t, uint64_t *a, void *site)
-{
-	const int saved = *t->error;
-	enum sr_heap before = sr_enter(t);
-	struct ibv_cq *cq = (void *)a[0];
-
-	t->heap = SR_HEAP_LIBRARY;
-	t->received.polled = (int)sr_real_operation(&sr_calls[SR_CALL_poll_cq], cq->context, cq, a[1], (void *)a[2]);
-	t->heap = SR_HEAP_SHIM;
-	if (t->received.polled || *t->error != saved || !t->repeats) {
-		t->received.is_polled = true;
-		return record_polled(t, a, site, before);
-	}
-	t->repeats++;
-	t->sn++;
-	sr_leave_call(t, before);
-	return 0;
 }
 
 uint64_t sr_record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
 	if (__builtin_expect(t->signals.waiting, 0))
 		return record_after_signals(t, n, a, site);
-	if (n == SR_CALL_poll_cq && is_idle_again(t, a, site) && is_alone(a))
-		return poll_again(t, a, site);
 	return sr_threaded ? record_ordered(t, n, a, site) : record_alone(t, n, a, site);
 }
 
@@ -378,7 +330,5 @@ uint64_t sr_record_serial_call(struct sr_thread *t, enum sr_call_number n, uint6
 {
 	if (t->signals.waiting)
 		sr_signals_take(t, SR_SIGNAL_BEFORE);
-	else if (n == SR_CALL_poll_cq && is_idle_again(t, a, site) && is_alone(a))
-		return poll_again(t, a, site);
 	return sr_threaded ? record_in_ticket(t, n, a, site) : record_alone(t, n, a, site);
 }

@@ -33,6 +33,7 @@
 
 static struct sr_engine record_engine = {
     .call = sr_record_call,
+    .polled = sr_record_polled,
     .active = true,
     .note = sr_record_note,
     .clock = sr_record_clock,
@@ -88,8 +89,10 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 		sr_record_expect_forks(s, image);
 	if (s->threads == SR_THREADS_SERIAL)
 		take_turns();
-	if (s->confirm)
+	if (s->confirm) {
+		record_engine.polled = NULL;
 		record_engine.call = sr_confirm_start(s->confirm, s->rank, record_engine.call);
+	}
 	if (s->stamps)
 		sr_stamps_start(s->tsc == SR_TSC_NATIVE);
 	sr_record_expect_end();

@@ -97,7 +97,7 @@ ORDERS = {
     'none': '0', 'entry': 'SR_ORDER_ENTRY', 'return': 'SR_ORDER_RETURN',
     'both': 'SR_ORDER_ENTRY | SR_ORDER_RETURN',
 }
-VALUED = ('fd', 'when', 'also', 'order', 'idle', 'invoke', 'replayed')
+VALUED = ('fd', 'when', 'also', 'order', 'idle', 'invoke', 'quick', 'replayed')
 PLAIN = ('any', 'output', 'children', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'variadic', 'opaque', 'receives', 'read')
 
 DEF_PATH = 'calls.def'

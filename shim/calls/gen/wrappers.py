@@ -58,6 +58,9 @@ def emit_body(call, out):
     if call.attrs.get('receives'):
         words += ', WORD(&sr_self.received)'
     out.append('\tuint64_t a[] = { %s };\n' % words)
+    if 'quick' in call.attrs:
+        out.append('\t%s quick;\n' % call.ret)
+        out.append('\tif (%s(a, __builtin_return_address(0), &quick))\n\t\treturn quick;' % call.attrs['quick'])
     result = '%s(SR_CALL_%s, a, __builtin_return_address(0))' % (entry_of(call), call.name)
     if call.ret == 'void':
         out.append('\t%s;' % result)

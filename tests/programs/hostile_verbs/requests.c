@@ -2,6 +2,7 @@
 /* requests.c: lists, polls and memory that are odd or gone. */
 #include "hostile_verbs/shared.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdint.h>
@@ -149,7 +150,53 @@ static void deregistered_before_the_poll(void)
 	printf("arrived: %d\n", !memcmp(other, memory, 600));
 }
 
+/* Polls that find nothing, as the one before did, but for the queue, the place, the room, errno or what happens in between. */
+static int poll_idly(struct ibv_cq *queue, int room, struct ibv_wc *wc, int error)
+{
+	int n;
+
+	errno = error;
+	n = ibv_poll_cq(queue, room, wc);
+	return n * 1000 + errno;
+}
+
+static void caught(int number)
+{
+	struct ibv_wc wc;
+
+	ibv_poll_cq(cq, 1, &wc);
+}
+
+static void polls_that_nearly_repeat(void)
+{
+	struct ibv_cq *other = check(ibv_create_cq(context, 4, NULL, NULL, 0), "ibv_create_cq");
+	struct ibv_wc *shared = (struct ibv_wc *)memory, wc[4];
+	int sum = 0, found = 0;
+
+	for (int i = 0; i < 300; i++) {
+		/* The same one from one place: mostly it repeats. */
+		sum += poll_idly(i % 50 == 20 ? other : cq, i % 50 == 30 ? 2 : 1, i % 50 == 40 ? shared : wc,
+				 i % 50 == 45 ? EAGAIN : 0);
+		if (i % 70 == 69)
+			memory[PAGE] = memory[2 * PAGE] + 1;
+		if (i == 100) {
+			receive(qp, 7, piece(0, 8));
+			send_it(qp, 8, piece(64, 8), IBV_SEND_SIGNALED);
+		}
+		if (i == 120)
+			signal(SIGUSR1, caught);
+		if (i > 120 && i % 40 == 39)
+			raise(SIGUSR1);
+		found += sum / 1000;
+		sum %= 1000;
+	}
+	printf("polls: %d found something, errno %d\n", found, sum);
+	ibv_destroy_cq(other);
+	show_completions();
+}
+
 const struct hostile_case requests_cases[] = {
+    {"polls-that-nearly-repeat", polls_that_nearly_repeat},
     {"lists-that-are-too-long", lists_that_are_too_long},
     {"inline-data-that-is-too-long", inline_data_that_is_too_long},
     {"requests-in-constant-memory", requests_in_constant_memory},
