@@ -140,7 +140,8 @@ SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char 
 	int saved = errno;
 
 	if (t->probe.give_up) {
-		try_to_give_up(s);
+		if (try_to_give_up(s))
+			s->given_up++;
 		errno = saved;
 		return;
 	}

@@ -19,7 +19,6 @@
 struct probe_handlers;
 
 enum probe_state {
-	PROBE_COUNTED,
 	PROBE_CHANGING, /* the jump, or the original, is being written */
 	PROBE_PATCHED,
 	PROBE_REFUSED,
@@ -42,7 +41,8 @@ struct probe {
 	uintptr_t at; /* where its jump is: at pc, or in front of its copy if the instruction lies under another probe's jump */
 	uint8_t was[JUMP_BYTES], jump[JUMP_BYTES]; /* what is there without and with the jump */
 	struct copies copy; /* offsets from `copies` */
-	uint32_t faults, traps;
+	uint32_t traps;
+	uint32_t given_up;      /* how often it was in the way of other accesses */
 	uint64_t entered, served;
 	uintptr_t stub, copies, end;
 	uintptr_t back; /* where the copies lead to */
@@ -56,7 +56,7 @@ struct probe {
 	uint8_t told_by; /* ... whose stub compares this */
 };
 
-#define PROBES_MAX 512 /* instructions that have faulted */
+#define PROBES_MAX 512 /* instructions for which a jump was tried */
 
 extern struct probe probes[PROBES_MAX];
 extern uint32_t probes_n;        /* used */
@@ -93,8 +93,8 @@ unsigned int under_begin(const struct group *g, uintptr_t at);
 uintptr_t copy_of(const struct probe *s, unsigned int i);
 /* Which instruction's copy begins there, the jump back being the last one; -1: none. */
 int copy_at(const struct probe *s, uintptr_t at);
-/* Gives up a probe, unless the lock is held: then the next time. */
-void try_to_give_up(struct probe *s);
+/* Gives up a probe.  False: the lock is held; then the next time. */
+bool try_to_give_up(struct probe *s);
 
 /* entry.c: where stubs lead to. */
 

@@ -12,6 +12,8 @@
 
 /* Faults of an instruction before it becomes a probe. */
 #define FAULTS_MIN 16
+/* They are doubled each time that its jump was given up, at most so often. */
+#define AGAIN_MAX 8
 
 #ifndef ARCH_SHSTK_STATUS
 #define ARCH_SHSTK_STATUS 0x5005
@@ -186,7 +188,7 @@ static bool take_code(struct probe *s)
 	return wide && take_text(s, false);
 }
 
-static bool patch(struct probe *s, const struct insn *insn)
+static void patch(struct probe *s, const struct insn *insn)
 {
 	const struct probe *over;
 	unsigned int k;
@@ -195,15 +197,27 @@ static bool patch(struct probe *s, const struct insn *insn)
 	s->insn = *insn;
 	over = probe_over(s->pc, &k);
 	if (!(over ? take_copy(s, over, k) : take_code(s)))
-		return false;
+		return;
 	s->state = PROBE_CHANGING;
 	atomic_fetch_add_explicit(&patched_n, 1, memory_order_release);
 	/* From here on other threads come to the stub. */
-	if (!write_code(s, s->jump))
-		return false;
-	counts.jumps++;
-	s->state = PROBE_PATCHED;
-	return true;
+	s->state = write_code(s, s->jump) ? PROBE_PATCHED : PROBE_REFUSED;
+	counts.jumps += s->state == PROBE_PATCHED;
+}
+
+/* The stub and the copies are still there. */
+static void patch_again(struct probe *s)
+{
+	struct text t;
+
+	if (s->counter || s->breaks || s->at != s->pc || overlaps_another(s) || is_shared_by_another(s))
+		return;
+	if (!text_at(s->pc, &t) || !t.is_text || t.end - s->pc < sizeof(s->code) ||
+	    memcmp(s->code, (const void *)s->pc, s->punned ? JUMP_BYTES : s->group.length))
+		return;
+	s->entered = s->served = 0;
+	s->state = PROBE_CHANGING;
+	s->state = write_code(s, s->jump) ? PROBE_PATCHED : PROBE_GIVEN_UP;
 }
 
 /* The C library chooses it before the program starts. */
@@ -244,23 +258,66 @@ void probes_init(const struct probe_handlers *h)
 	possible = hooks.patches && probes_are_possible();
 }
 
-/*
- * The one for this instruction, or a new one.  If many came to the middle of a jump, which was given up, the next one
- * must be punned.  NULL: there is no room.
- */
-static struct probe *find_probe(uintptr_t pc)
-{
-	struct probe *s = probe_at(pc);
-	bool given_up = s && s->state == PROBE_GIVEN_UP && !s->punned && probe_has_trapped(s);
+/* --------------------------------------------------- instructions that fault */
 
-	if (s && !given_up)
-		return s;
+/* Those without a jump.  Two at one place push each other out; the one that faults more often stays. */
+#define COUNTED 1024
+
+static struct counted {
+	uintptr_t pc;
+	uint32_t faults;
+} counted[COUNTED];
+
+static struct counted *counted_at(uintptr_t pc)
+{
+	return &counted[(pc ^ pc / COUNTED) % COUNTED];
+}
+
+static uint32_t count_fault(uintptr_t pc)
+{
+	struct counted *c = counted_at(pc);
+
+	if (c->pc != pc && c->faults > 1) {
+		c->faults--;
+		return 0;
+	}
+	if (c->pc != pc)
+		*c = (struct counted){.pc = pc};
+	return ++c->faults;
+}
+
+/*
+ * A jump that was in the way of other accesses is worth it again once the instruction faults.  It may be in the way
+ * again, so each time more faults must come before.
+ */
+static uint32_t faults_before(const struct probe *s)
+{
+	uint32_t times = !s ? 0 : s->given_up < AGAIN_MAX ? s->given_up : AGAIN_MAX;
+
+	return (uint32_t)FAULTS_MIN << times;
+}
+
+static void make_probe(uintptr_t pc, const struct insn *insn, bool punned)
+{
+	struct probe *s = &probes[probes_n];
+
 	if (probes_n == PROBES_MAX)
-		return NULL;
-	s = &probes[probes_n];
-	*s = (struct probe){.pc = pc, .state = PROBE_COUNTED, .punned = given_up};
+		return;
 	probes_n++;
-	return s;
+	*s = (struct probe){.pc = pc, .state = PROBE_REFUSED, .punned = punned};
+	patch(s, insn);
+}
+
+/*
+ * s: the last probe that was made for the instruction, or NULL.  If many came to the middle of its jump, the next one
+ * must be punned.
+ */
+static void try_probe(uintptr_t pc, const struct insn *insn, struct probe *s)
+{
+	if (!s || (probe_has_trapped(s) && !s->punned))
+		make_probe(pc, insn, s);
+	else if (!probe_has_trapped(s))
+		patch_again(s);
 }
 
 void probes_count(const ucontext_t *uc, const struct insn *insn)
@@ -270,11 +327,9 @@ void probes_count(const ucontext_t *uc, const struct insn *insn)
 
 	if (!probes_are_wanted() || exposed_self.probe.inside || !is_worth_it(insn))
 		return;
-	s = find_probe(pc);
-	if (!s)
+	s = probe_at(pc);
+	if ((s && s->state != PROBE_GIVEN_UP) || count_fault(pc) < faults_before(s))
 		return;
-	if (++s->faults < FAULTS_MIN || s->state != PROBE_COUNTED)
-		return;
-	if (!patch(s, insn))
-		s->state = PROBE_REFUSED;
+	counted_at(pc)->faults = 0;
+	try_probe(pc, insn, s);
 }

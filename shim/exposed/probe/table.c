@@ -167,12 +167,13 @@ static bool has_copies_of(const struct probe *s)
  * The shim's own code may come here as well, in libc's functions, with this lock held, or with one that the holder of
  * this lock waits for.  Then it is done the next time.
  */
-void try_to_give_up(struct probe *s)
+bool try_to_give_up(struct probe *s)
 {
 	if (!exposed_try_lock())
-		return;
+		return false;
 	give_up(s);
 	exposed_unlock(NULL);
+	return true;
 }
 
 bool probe_has_trapped(const struct probe *s)

@@ -579,6 +579,29 @@ static void test_bails_with_the_lock(void **state)
 	assert_false(is_jump((uintptr_t)site_of_all, 1));
 }
 
+/* What was in the way of other accesses is worth a jump again, once it faults; each time later than before. */
+static void test_jumps_again(void **state)
+{
+	uint64_t own = 5;
+
+	touch_often(site_of_all, &user[43], &dma[43]);
+	for (int times = 0; times < 3; times++) {
+		touch_often(site_of_all, &user[43], &dma[43]);
+		touch_often(site_of_all, &user[43], &dma[43]);
+		touch_often(site_of_all, &user[43], &dma[43]);
+		assert_true(is_jump((uintptr_t)site_of_all, 1));
+		for (uint64_t i = 0; i < 300000; i++)
+			assert_int_equal(site_of_all(&own), 6);
+		assert_false(is_jump((uintptr_t)site_of_all, 1));
+	}
+	for (uint64_t i = 0; i < 60; i++) {
+		sr_exposed_observe();
+		dma[43] = i;
+		assert_int_equal(site_of_all(&user[43]), i + 1);
+	}
+	assert_false(is_jump((uintptr_t)site_of_all, 1));
+}
+
 /* ------------------------------------------------------------ other code at its place */
 
 static void *map_code(const uint8_t *code, size_t n, void *at)
@@ -1072,6 +1095,7 @@ int main(void)
 	    cmocka_unit_test(test_where_no_jump_is_written),
 	    cmocka_unit_test(test_code_that_may_be_written),
 	    cmocka_unit_test(test_bails_with_the_lock),
+	    cmocka_unit_test(test_jumps_again),
 	    cmocka_unit_test(test_other_code_at_its_place),
 	    cmocka_unit_test(test_loops),
 	    cmocka_unit_test(test_stores),
