@@ -159,13 +159,12 @@ static void refuse_to_run(void)
 }
 
 /*
- * Of a process that is recorded from its start: one that uses verbs has threads that mostly wait
- * for each other (progress threads, PMIx, servers), and decide by plain atomics.
+ * Threads mostly wait for each other, and decide by plain atomics; where they compute, they part (core/phases.h). In a
+ * process that is recorded from a device's opening on, the token would come too late: threads may run already.
  */
 static int choose_threads(enum sr_record_from from)
 {
-	return from == SR_RECORD_FROM_START && sr_process_uses_verbs() ? SR_THREADS_SERIAL
-								       : SR_THREADS_PARALLEL;
+	return from == SR_RECORD_FROM_START ? SR_THREADS_SERIAL : SR_THREADS_PARALLEL;
 }
 
 static void record(enum sr_record_from from)

@@ -26,15 +26,27 @@ static bool spin(struct sr_lock *l)
 	return false;
 }
 
+/* The more threads wait, the longer each sleeps at most: together they wake as often as one alone. */
+static struct timespec short_while(uint32_t waiting)
+{
+	const int64_t most = 999999999, ns = (int64_t)waiting * SR_LOCK_SLEEP_NS;
+
+	return (struct timespec){.tv_nsec = ns < most ? ns : most};
+}
+
 void sr_lock_slow(struct sr_lock *l)
 {
-	struct timespec short_while = {.tv_nsec = SR_LOCK_SLEEP_NS};
+	uint32_t waiting;
 
 	if (spin(l))
 		return;
-	atomic_fetch_add(&l->waiting, 1);
-	while (!sr_trylock(l))
-		sr_sys_futex((uint32_t *)&l->held, FUTEX_WAIT_PRIVATE, 1, &short_while);
+	waiting = atomic_fetch_add(&l->waiting, 1) + 1;
+	while (!sr_trylock(l)) {
+		const struct timespec most = short_while(waiting);
+
+		sr_sys_futex((uint32_t *)&l->held, FUTEX_WAIT_PRIVATE, 1, &most);
+		waiting = atomic_load_explicit(&l->waiting, memory_order_relaxed);
+	}
 	atomic_fetch_sub(&l->waiting, 1);
 }
 

@@ -28,6 +28,8 @@ enum { FREE, IN, OUT, RELEASED }; /* IN: at work in the shim; OUT: in the progra
 /* After this time, the first waiting thread gets the token at the holder's next call. */
 #define SLICE_NS    200000
 #define OTHERS_NS   2000000 /* the threads behind the first one check again */
+/* If more wait, that takes longer in proportion, and the one that has become the first is woken. */
+#define FEW 8
 
 /*
  * How long a thread may compute before it is asked to stop: shorter while those that are asked only spin. A thread
@@ -70,8 +72,8 @@ static struct {
 	_Atomic uint64_t later;       /* ... of one that will, as soon as it is out of ld.so */
 	_Atomic int64_t slice_ns; /* how long a holder computes before it is asked to stop */
 	struct sr_lock lock; /* of the queue */
-	struct waiter *first;
-} run_token = {.slice_ns = SR_TOKEN_MS * 1000000ll};
+	struct waiter *first, **end;
+} run_token = {.slice_ns = SR_TOKEN_MS * 1000000ll, .end = &run_token.first};
 
 void (*sr_token_stop_holder)(int32_t tid);
 
@@ -91,14 +93,33 @@ static void wake(struct waiter *w)
 
 static void enqueue(struct waiter *w)
 {
-	struct waiter **link;
-
 	sr_lock(&run_token.lock);
-	for (link = &run_token.first; *link; link = &(*link)->next)
-		;
-	*link = w;
+	*run_token.end = w;
+	run_token.end = &w->next;
 	atomic_fetch_add(&run_token.waiting, 1);
 	sr_unlock(&run_token.lock);
+}
+
+/* Wakes the first waiting thread, which then tries to get the token. Called with the lock held. */
+static void poke_first(void)
+{
+	uint32_t waits = WAITS;
+	struct waiter *w = run_token.first;
+
+	if (w && atomic_compare_exchange_strong(&w->state, &waits, POKED))
+		wake(w);
+}
+
+/* Called with the lock held. */
+static void take_out(struct waiter **link)
+{
+	struct waiter *w = *link;
+
+	*link = w->next;
+	if (run_token.end == &w->next)
+		run_token.end = link;
+	if (atomic_fetch_sub(&run_token.waiting, 1) > FEW && link == &run_token.first)
+		poke_first();
 }
 
 static void dequeue(struct waiter *w)
@@ -108,10 +129,8 @@ static void dequeue(struct waiter *w)
 	sr_lock(&run_token.lock);
 	for (link = &run_token.first; *link && *link != w; link = &(*link)->next)
 		;
-	if (*link) {
-		*link = w->next;
-		atomic_fetch_sub(&run_token.waiting, 1);
-	}
+	if (*link)
+		take_out(link);
 	sr_unlock(&run_token.lock);
 }
 
@@ -125,16 +144,10 @@ static bool is_first(struct waiter *w)
 	return is;
 }
 
-/* Wakes the first waiting thread, which then tries to get the token. */
 static void poke(void)
 {
-	uint32_t waits = WAITS;
-	struct waiter *w;
-
 	sr_lock(&run_token.lock);
-	w = run_token.first;
-	if (w && atomic_compare_exchange_strong(&w->state, &waits, POKED))
-		wake(w);
+	poke_first();
 	sr_unlock(&run_token.lock);
 }
 
@@ -146,8 +159,7 @@ static bool give(void)
 	sr_lock(&run_token.lock);
 	w = run_token.first;
 	if (w) {
-		run_token.first = w->next;
-		atomic_fetch_sub(&run_token.waiting, 1);
+		take_out(&run_token.first);
 		atomic_store(&run_token.due, false);
 		atomic_store(&run_token.tid, w->tid);
 		atomic_store(&run_token.word, w->word);
@@ -298,7 +310,8 @@ static bool try_for_a_while(const struct waiter *w)
 static void sleep_a_little(struct waiter *w)
 {
 	bool first = is_first(w);
-	const struct timespec t = {.tv_nsec = first ? SLICE_NS : OTHERS_NS};
+	const int64_t ns = first ? SLICE_NS : OTHERS_NS * (1 + (int64_t)atomic_load(&run_token.waiting) / FEW);
+	const struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 	uint32_t poked = POKED;
 
 	atomic_compare_exchange_strong(&w->state, &poked, WAITS);
@@ -512,6 +525,7 @@ void sr_token_forget_others(struct sr_token_hold *h)
 {
 	run_token.lock = (struct sr_lock){0};
 	run_token.first = NULL;
+	run_token.end = &run_token.first;
 	atomic_store(&run_token.waiting, 0);
 	atomic_store(&run_token.parted, 0);
 	atomic_store(&run_token.due, false);

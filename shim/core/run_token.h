@@ -58,6 +58,7 @@ struct sr_token_hold {
 	uintptr_t site;    /* of its last call; 0: it has made none */
 	int64_t parted_at; /* when it parted; 0: it has not */
 	uint32_t from; /* the thread that the token was preempted from */
+	uint32_t vain; /* calls in a row that found nothing, of those that may */
 	/* How the thread got it; the caller sets KEPT once that is in the trace. */
 	enum sr_token_got got;
 };

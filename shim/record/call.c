@@ -119,11 +119,13 @@ INLINE void put_order(struct recording *r)
 INLINE void draw_return(struct recording *r, const enum threads how)
 {
 	uint64_t event = how == SERIAL && !r->t->ended ? sr_serial_regain(r->t) : 0;
+	bool nothing = how != ALONE && sr_found_nothing(r->d, r->head.result, r->head.error);
 
+	if (how == SERIAL)
+		sr_serial_found(r->t, r->d, nothing);
 	if (event)
 		r->order[r->head.orders++] = event;
-	else if (how != ALONE && r->d->order & SR_ORDER_RETURN &&
-		 !sr_found_nothing(r->d, r->head.result, r->head.error))
+	else if (how != ALONE && r->d->order & SR_ORDER_RETURN && !nothing)
 		r->order[r->head.orders++] = sr_draw_event();
 }
 
@@ -233,7 +235,7 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	t->heap = SR_HEAP_LIBRARY;
 	t->inside_rdmacm = d->source == SR_SOURCE_RDMACM;
 	if (how == SERIAL)
-		sr_serial_release(t, sr_serial_releasing(d, is_output(d)));
+		sr_serial_release(t, sr_serial_releasing(t, d, is_output(d)));
 	if (how != ALONE && is_output(d)) {
 		sr_output_begins(t);
 		r->writes = sr_write_begins((int)r->a[d->fd_arg], t->number);

@@ -78,13 +78,22 @@ static inline bool sr_serial_parts(struct sr_thread *t)
 	return true;
 }
 
+/* A thread that has polled so often in vain waits for another one. */
+#define SR_SERIAL_VAIN 4
+
+static inline void sr_serial_found(struct sr_thread *t, const struct sr_call_desc *d, bool nothing)
+{
+	if (d->order & SR_ORDER_IDLE)
+		t->run_token.vain = nothing ? t->run_token.vain + 1 : 0;
+}
+
 /* How to release the token for this call. If the call may wait, a waiting thread must be woken. */
-static inline enum sr_token_releasing sr_serial_releasing(const struct sr_call_desc *d,
+static inline enum sr_token_releasing sr_serial_releasing(const struct sr_thread *t, const struct sr_call_desc *d,
 							  bool is_output)
 {
 	const uint8_t sees = d->order & (SR_ORDER_RETURN | SR_ORDER_IDLE);
 
-	if (sr_call_number(d) == SR_CALL_kernel_sched_yield)
+	if (sr_call_number(d) == SR_CALL_kernel_sched_yield || (d->order & SR_ORDER_IDLE && t->run_token.vain >= SR_SERIAL_VAIN))
 		return SR_TOKEN_AWAY;
 	if (is_output && sr_outputs_are_closed())
 		return SR_TOKEN_FOR_LONG;

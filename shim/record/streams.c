@@ -110,6 +110,9 @@ void sr_record_end_thread(struct sr_thread *t)
 {
 	enum sr_heap before = sr_enter(t);
 
+	/* Nobody needs to wait for what follows. */
+	if (sr_serial)
+		sr_token_drop(&t->run_token);
 	if (sr_engine_is_active() && t->started && !t->silent) {
 		sr_flush_repeats(t);
 		sr_emit_check(t);
@@ -126,8 +129,6 @@ void sr_record_end_thread(struct sr_thread *t)
 	sr_poller_ends(&t->received);
 	t->buf = t->last = (struct sr_buf){0};
 	t->received = (struct sr_received){0};
-	if (sr_serial)
-		sr_token_drop(&t->run_token);
 	sr_leave(t, before);
 }
 

@@ -56,6 +56,22 @@ async def main():
     s.close()
 asyncio.run(main())
 """
+# By a plain flag one thread asks another for the interpreter.
+THREADS = """
+import threading, queue, sys, time
+sys.setswitchinterval(1e-4)
+q = queue.Queue(10); done = []; n = 0
+def work(k):
+    global n
+    while (x := q.get()) is not None:
+        n += x; done.append((k, n))
+ts = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+for t in ts: t.start()
+for i in range(1000): q.put(i)
+for t in ts: q.put(None)
+for t in ts: t.join()
+print(done)
+"""
 DESCRIPTORS = """
 import os, pty, socket
 a, b = socket.socketpair(); f = os.open("/etc/passwd", 0); r, w = os.pipe()
@@ -87,6 +103,7 @@ PROGRAMS = {
     "python-processes": [PYTHON, "-c", PROCESSES],
     "python-sockets": [PYTHON, "-c", SOCKETS],
     "python-asyncio": [PYTHON, "-c", ASYNCIO],
+    "python-threads": [PYTHON, "-c", THREADS],
     "python-descriptors": [PYTHON, "-c", DESCRIPTORS],
     "sqlite": ["sqlite3", ":memory:", SQL],
     "perl": ["perl", "-e", PERL],

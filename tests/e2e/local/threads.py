@@ -84,7 +84,7 @@ def main():
         record(trace, [os.path.join(APPS, "loopback"), "threads"], env=env)
         status, _, err = replay(trace, 0)
         tap.ok(status == 0 and "0 divergences: exact" in err,
-               "threads that count by plain atomics replay with default options, as the program uses verbs", "%s\n%s" % (status, err))
+               "threads that count by plain atomics replay with default options", "%s\n%s" % (status, err))
         record(trace, [os.path.join(APPS, "loopback"), "threads"], env=dict(env, SREPLAY_THREADS="parallel"))
         status, _, err = replay(trace, 0)
         tap.ok(status == 124 and "plain atomics" in err,
