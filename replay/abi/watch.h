@@ -29,6 +29,8 @@ enum sr_watch_kind {
 	/* An instruction that accessed the bytes at this access to exposed memory after the call, or behind it. */
 	SR_WATCH_LOAD,
 	SR_WATCH_STORE,
+	/* This load was done again before the thread's next call: the program waits for the bytes to change. */
+	SR_WATCH_POLL,
 };
 
 struct sr_watch_access {

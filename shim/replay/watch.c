@@ -23,10 +23,11 @@ static struct {
 	bool is_settled; /* no registration has changed since the last call */
 	struct sr_watched **open; /* that the program may store to unseen, or may have stored to */
 	uint64_t open_n;
-	struct {
+	struct recent {
 		struct sr_watch_access a;
 		uint64_t event;
-	} recent[RECENT]; /* reported since the last event, by hash */
+		bool is_polled;
+	} recent[RECENT]; /* reported, by hash */
 	uint64_t event;
 	struct sr_lock lock;
 } watch = {.fd = -1};
@@ -198,17 +199,36 @@ static bool is_watched(uint64_t begin, uint64_t end)
 	return low < watch.ranges_n && watch.ranges[low].begin < end;
 }
 
+static bool is_same(const struct sr_watch_access *a, const struct sr_watch_access *b)
+{
+	return a->pc == b->pc && a->address == b->address && a->length == b->length && a->kind == b->kind && a->thread == b->thread &&
+	       a->caller == b->caller;
+}
+
+static void report_poll(struct recent *r, const struct sr_watch_access *a)
+{
+	struct sr_watch_access poll = *a;
+
+	if (a->kind != SR_WATCH_LOAD || r->is_polled)
+		return;
+	poll.kind = SR_WATCH_POLL;
+	put_report(&poll);
+	r->is_polled = true;
+}
+
 /* Was the same access reported since the last event?  Then nothing has come between the two. */
 static bool is_recent(const struct sr_watch_access *a)
 {
-	const uint64_t hash = (a->pc * 31 + a->address) * 0x9e3779b97f4a7c15ull >> 56;
-	struct sr_watch_access *r = &watch.recent[hash].a;
+	struct recent *r = &watch.recent[(a->pc * 31 + a->address) * 0x9e3779b97f4a7c15ull >> 56];
+	const bool same = is_same(&r->a, a);
 
-	if (watch.recent[hash].event == watch.event && r->pc == a->pc && r->address == a->address && r->length == a->length && r->kind == a->kind &&
-	    r->thread == a->thread && r->caller == a->caller)
+	if (same && r->a.sn == a->sn && r->a.fault != a->fault)
+		report_poll(r, a);
+	if (same && r->event == watch.event) {
+		r->a.fault = a->fault;
 		return true;
-	*r = *a;
-	watch.recent[hash].event = watch.event;
+	}
+	*r = (struct recent){.a = *a, .event = watch.event, .is_polled = same && r->is_polled};
 	return false;
 }
 

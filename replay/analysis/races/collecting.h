@@ -148,6 +148,7 @@ struct sr_collected_rank {
 	struct sr_collected_event *events;
 	size_t events_n, events_room;
 	bool has_outside; /* a queue pair leads to a rank that was not recorded */
+	bool has_loaded_in_flight; /* flight.h */
 };
 
 struct sr_collect {

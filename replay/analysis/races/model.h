@@ -104,7 +104,7 @@ struct sr_access {
 	uint32_t key, closed;
 	uint8_t kind, opcode;
 	uint8_t site_is;
-	bool is_polled; /* a READ of what READs poll */
+	bool is_polled; /* it waits for the bytes to change: a READ of what READs poll, a load that is done again and again */
 	uint16_t doubts;
 };
 

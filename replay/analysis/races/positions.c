@@ -6,6 +6,7 @@
 
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/races/fetches.h"
+#include "replay/analysis/races/flight.h"
 #include "replay/analysis/races/stored_reads.h"
 
 /* If nothing says that it was a post's, the order is on all that the CPU has stored until the next event. */
@@ -206,10 +207,12 @@ static int add_watched(struct sr_collect *c, size_t rank, const struct sr_watch_
 {
 	const bool is_load = w->kind == SR_WATCH_LOAD;
 	const uint64_t behind = w->kind == SR_WATCH_CHANGED && !w->fault ? w->sn - 1 : w->sn;
+	uint16_t doubts;
 
 	*(is_load ? &c->run->loads : &c->run->stores) += 1;
 	if (!c->how->group[rank])
 		return 0;
+	doubts = sr_collect_watch_doubts(c, rank, is_load, w->address, w->address + w->length);
 	return sr_model_access(c->m, (struct sr_access){.begin = w->address,
 							.end = w->address + w->length,
 							.sn = w->pc ? behind : behind + 1,
@@ -230,7 +233,8 @@ static int add_watched(struct sr_collect *c, size_t rank, const struct sr_watch_
 							.gathered = SR_NO_MOMENT,
 							.closed = SR_NO_MOMENT,
 							.kind = is_load ? SR_ACCESS_LOAD : SR_ACCESS_STORE,
-							.doubts = c->how->watches->doubts[rank]})
+							.is_polled = is_load && sr_race_watches_is_poll(c->how->watches, w->pc),
+							.doubts = doubts})
 		       ? 0
 		       : -ENOMEM;
 }

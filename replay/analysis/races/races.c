@@ -12,10 +12,14 @@
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/races/doubts.h"
+#include "replay/analysis/races/flags.h"
 #include "replay/analysis/races/sweep.h"
 
 /* Pairs of one race that are examined for doubts. */
 #define EXAMINED 4
+
+/* Words of which it is asked whether they are flags: each takes a sweep. */
+#define FLAGS_ASKED 16
 
 struct finding {
 	struct sr_races *r;
@@ -23,7 +27,16 @@ struct finding {
 	uint32_t *examined; /* by race */
 	size_t examined_room;
 	struct sr_race_doubts *doubts;
+	struct sr_keymap pairs; /* found */
 };
+
+static uint64_t key_of_pair(const struct finding *f, const struct sr_access *a, const struct sr_access *b)
+{
+	const struct sr_access *all = f->r->run.model.accesses;
+	const uint64_t x = (uint64_t)(a - all), y = (uint64_t)(b - all);
+
+	return x < y ? x << 32 | y : y << 32 | x;
+}
 
 /* ------------------------------------------------------------------- words */
 
@@ -100,17 +113,10 @@ static bool is_lock_word(const struct sr_access *write, const struct sr_access *
 	       lock->opcode == IBV_WR_ATOMIC_CMP_AND_SWP && write->begin == lock->begin && write->end == lock->end;
 }
 
-/* A change of an aligned word at most, and who waits for it: a CPU, or READs that poll it. */
-static bool is_flag(const struct sr_access *write, const struct sr_access *load)
+/* Whether a load waits is known only if the rank was watched: find_flags(). */
+static bool is_flag(const struct sr_access *a, const struct sr_access *b)
 {
-	const bool is_write = write->kind == SR_ACCESS_WRITE || write->kind == SR_ACCESS_ATOMIC;
-
-	if (write->begin / 8 != (write->end - 1) / 8)
-		return false;
-	if (load->kind == SR_ACCESS_LOAD)
-		return is_write;
-	return (is_write || write->kind == SR_ACCESS_STORE) && load->kind == SR_ACCESS_READ && load->is_polled &&
-	       load->begin / 8 == (load->end - 1) / 8;
+	return sr_race_is_word(a, b) || sr_race_is_word(b, a);
 }
 
 static enum sr_race_class class_of(const struct sr_access *a, const struct sr_access *b)
@@ -121,7 +127,7 @@ static enum sr_race_class class_of(const struct sr_access *a, const struct sr_ac
 		return SR_RACE_FENCE;
 	if (is_window(a) || is_window(b))
 		return SR_RACE_IN_FLIGHT;
-	if (is_flag(a, b) || is_flag(b, a) || is_lock_word(a, b) || is_lock_word(b, a))
+	if (is_flag(a, b) || is_lock_word(a, b) || is_lock_word(b, a))
 		return SR_RACE_SYNC;
 	if (a->kind == SR_ACCESS_WRITE && b->kind == SR_ACCESS_WRITE && a->begin == b->begin && a->end == b->end &&
 	    a->checksum && a->checksum == b->checksum)
@@ -215,6 +221,8 @@ static int take_found(void *argument, const struct sr_access *a, const struct sr
 	struct sr_race *r = NULL;
 	size_t i = 0;
 
+	if (sr_keymap_put(&f->pairs, key_of_pair(f, a, b), 1))
+		return -ENOMEM;
 	found.begin = a->begin > b->begin ? a->begin : b->begin;
 	found.end = a->end < b->end ? a->end : b->end;
 	found.class = class_of(a, b);
@@ -256,6 +264,79 @@ static int by_severity(const void *a, const void *b)
 	return (r->stack_b > s->stack_b) - (r->stack_b < s->stack_b);
 }
 
+/* ------------------------------------------------------------------- flags */
+
+static bool is_side(const struct sr_access *side, const struct sr_access *a)
+{
+	return side->kind == a->kind && side->site == a->site;
+}
+
+static const struct sr_access *load_of(const struct sr_race *r)
+{
+	return r->a.kind == SR_ACCESS_LOAD ? &r->a : &r->b;
+}
+
+static const struct sr_access *change_of(const struct sr_race *r)
+{
+	return r->a.kind == SR_ACCESS_LOAD ? &r->b : &r->a;
+}
+
+struct asked {
+	const struct finding *f;
+	const struct sr_race *race;
+};
+
+static bool is_change(const void *argument, const struct sr_access *a)
+{
+	const struct asked *q = argument;
+
+	return is_side(change_of(q->race), a);
+}
+
+static bool is_load(const void *argument, const struct sr_access *a)
+{
+	const struct asked *q = argument;
+
+	return is_side(load_of(q->race), a);
+}
+
+static bool is_known(const void *argument, const struct sr_access *a, const struct sr_access *b)
+{
+	const struct finding *f = ((const struct asked *)argument)->f;
+	uint64_t is;
+
+	if ((is_change(argument, a) && is_load(argument, b)) || (is_change(argument, b) && is_load(argument, a)))
+		return true;
+	return sr_keymap_get(&f->pairs, key_of_pair(f, a, b), &is);
+}
+
+/* Is it a load that nobody was seen waiting at? */
+static bool may_be_data(const struct sr_races *r, const struct sr_race *s)
+{
+	return r->how.watches && s->class == SR_RACE_SYNC && load_of(s)->kind == SR_ACCESS_LOAD && !load_of(s)->is_polled;
+}
+
+/* Words that nobody waits for, and that order nothing else, are data. */
+static int find_flags(const struct finding *f)
+{
+	struct sr_races *r = f->r;
+	size_t asked = 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < r->n && !ret; i++) {
+		struct sr_race *s = &r->races[i];
+		const struct asked q = {f, s};
+		struct sr_race_flag flag = {.is_change = is_change, .is_load = is_load, .is_known = is_known, .argument = &q};
+
+		if (s->evidence == SR_RACE_POSSIBLE || !may_be_data(r, s) || asked++ == FLAGS_ASKED)
+			continue;
+		ret = sr_race_find_flag(&r->run.model, &flag);
+		s->class = ret || flag.is_flag ? SR_RACE_SYNC : SR_RACE_DATA;
+		s->severity = sr_race_severity_of(s);
+	}
+	return ret;
+}
+
 static int search(struct sr_races *r)
 {
 	struct finding f = {.r = r};
@@ -266,12 +347,15 @@ static int search(struct sr_races *r)
 	sr_model_sort(&r->run.model);
 	if (f.doubts)
 		ret = sr_sweep(&r->run.model, &sweep);
+	if (!ret)
+		ret = find_flags(&f);
 	r->pairs = sweep.pairs;
 	r->dropped = sweep.dropped;
 	if (r->n)
 		qsort(r->races, r->n, sizeof(*r->races), by_severity);
 	sr_race_doubts_free(f.doubts);
 	free(f.examined);
+	sr_keymap_free(&f.pairs);
 	return ret;
 }
 

@@ -239,7 +239,8 @@ static void mark_polled(struct sr_collect *c)
 	for (size_t i = 0; i < c->m->accesses_n; i++) {
 		struct sr_access *a = &c->m->accesses[i];
 
-		a->is_polled = a->kind == SR_ACCESS_READ && sr_keymap_get(&c->polled, polled_key(a), &is);
+		if (a->kind == SR_ACCESS_READ)
+			a->is_polled = sr_keymap_get(&c->polled, polled_key(a), &is);
 	}
 }
 

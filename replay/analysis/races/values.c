@@ -126,15 +126,19 @@ static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t own
 	return err;
 }
 
+static const struct sr_race_watched *watched_load(const struct sr_collect *c, const struct sr_value *v)
+{
+	return c->how->watches ? sr_race_watches_load(c->how->watches, (uint32_t)v->rank, v->at.thread, v->at.sn, v->at.fault, v->site)
+			       : NULL;
+}
+
 static int add_load(struct sr_collect *c, const struct sr_value *v, uint32_t moment, uint64_t begin, uint64_t end,
 		    uint16_t doubts)
 {
-	const struct sr_race_watched *w = NULL;
+	const struct sr_race_watched *w = watched_load(c, v);
 
 	if (c->how->no_loads || !c->how->group[v->rank] || begin >= end)
 		return 0;
-	if (c->how->watches)
-		w = sr_race_watches_load(c->how->watches, (uint32_t)v->rank, v->at.thread, v->at.sn, v->at.fault, v->site);
 	c->run->loads++;
 	return sr_model_access(c->m, (struct sr_access){.begin = begin,
 							.end = end,
@@ -155,6 +159,7 @@ static int add_load(struct sr_collect *c, const struct sr_value *v, uint32_t mom
 							.gathered = SR_NO_MOMENT,
 							.closed = SR_NO_MOMENT,
 							.kind = SR_ACCESS_LOAD,
+							.is_polled = w && sr_race_watches_is_poll(c->how->watches, v->site),
 							.doubts = doubts})
 		       ? 0
 		       : -ENOMEM;
@@ -164,8 +169,18 @@ static int add_load(struct sr_collect *c, const struct sr_value *v, uint32_t mom
 static int add_loads(struct sr_collect *c, const struct sr_value *v, uint32_t moment)
 {
 	const uint64_t end = v->address + v->length;
+	const struct sr_race_watched *w = watched_load(c, v);
 	uint64_t from = v->address, to = end;
 	int err;
+
+	/* A watched replay finds each load by itself. */
+	if (!w && c->how->watches && v->site && !(c->how->watches->doubts[v->rank] & SR_DOUBT_REPLAY))
+		return 0;
+	if (w)
+		return w->a.address < end && from < w->a.address + w->a.length
+			       ? add_load(c, v, moment, from > w->a.address ? from : w->a.address,
+					  to < w->a.address + w->a.length ? to : w->a.address + w->a.length, 0)
+			       : 0;
 
 	if (!is_loaded(v, v->address, v->length))
 		return add_load(c, v, moment, from, to, SR_DOUBT_SAMPLED);

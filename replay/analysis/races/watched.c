@@ -32,7 +32,7 @@ int sr_race_watches_read(struct sr_race_watches *s, uint32_t rank, const char *p
 	    fseek(f, (long)(head.ranges * sizeof(struct sr_watch_range)), SEEK_CUR))
 		ret = -EIO;
 	while (!ret && fread(&found, sizeof(found), 1, f) == 1)
-		ret = keep(s, rank, &found);
+		ret = found.kind == SR_WATCH_POLL ? sr_keymap_put(&s->polls, found.pc, 1) : keep(s, rank, &found);
 	if (ferror(f))
 		ret = -EIO;
 	fclose(f);
@@ -75,6 +75,14 @@ void sr_race_watches_free(struct sr_race_watches *s)
 	free(s->all);
 	free(s->next);
 	free(s->doubts);
+	sr_keymap_free(&s->polls);
+}
+
+bool sr_race_watches_is_poll(const struct sr_race_watches *s, uint64_t pc)
+{
+	uint64_t is;
+
+	return sr_keymap_get(&s->polls, pc, &is);
 }
 
 /* The first one that is not before this one. */

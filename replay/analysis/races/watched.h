@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "replay/abi/watch.h"
+#include "replay/analysis/log/keymap.h"
 #include "replay/analysis/races/model.h"
 
 struct sr_race_watched {
@@ -23,6 +24,7 @@ struct sr_race_watches {
 	size_t n, room;
 	size_t *next;    /* by the first of each rank and thread: how many were given */
 	uint16_t *doubts; /* by rank: SR_DOUBT_* */
+	struct sr_keymap polls; /* instructions that wait for what they load to change */
 };
 
 /* A file that the watched replay of a rank has written.  0, -ENOMEM or -EIO. */
@@ -41,6 +43,9 @@ const struct sr_race_watched *sr_race_watches_due(struct sr_race_watches *s, uin
 /* The load of this instruction at this fault; NULL: none was seen. */
 const struct sr_race_watched *sr_race_watches_load(const struct sr_race_watches *s, uint32_t rank, uint32_t thread,
 						   uint64_t sn, uint32_t fault, uint64_t pc);
+
+/* Does this instruction, in any rank, wait for what it loads to change? */
+bool sr_race_watches_is_poll(const struct sr_race_watches *s, uint64_t pc);
 
 /*
  * Writes the file for the replay of a rank: the memory of it that other accesses than its CPU's are to.  The number of

@@ -32,7 +32,7 @@ LITMUS = {
     "load-racing": {"data"}, "load-barrier": NONE, "load-flag": NONE,
     "fence-missing": {"fence"}, "fence-there": NONE, "fence-completion": NONE,
     "gather-racing": {"in-flight"}, "gather-completion": NONE, "gather-write": {"in-flight"},
-    "inline-write": NONE,
+    "inline-write": {"data"},
     "scatter-racing": {"in-flight"}, "scatter-completion": NONE,
     "store-read-racing": {"data"}, "store-read-barrier": NONE, "store-read-polled": NONE,
     "store-write-racing": {"data"}, "store-write-flag": NONE,

@@ -454,7 +454,7 @@ static void gather_write(void)
 	pgas_quiet();
 }
 
-/* What is sent inline is read when it is posted. */
+/* What is sent inline is read when it is posted: a load of a word that a peer writes, and no request is under way. */
 static void inline_write(void)
 {
 	if (is(0))

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/analysis/races/flags.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IS_CHANGE 1u
+#define IS_LOAD   2u
+
+/* sr_sweep() ended, since it had its answer. */
+#define ANSWERED 1
+
+bool sr_race_is_word(const struct sr_access *write, const struct sr_access *load)
+{
+	const bool is_write = write->kind == SR_ACCESS_WRITE || write->kind == SR_ACCESS_ATOMIC;
+
+	if (write->begin / 8 != (write->end - 1) / 8)
+		return false;
+	if (load->kind == SR_ACCESS_LOAD)
+		return is_write;
+	return (is_write || write->kind == SR_ACCESS_STORE) && load->kind == SR_ACCESS_READ && load->is_polled &&
+	       load->begin / 8 == (load->end - 1) / 8;
+}
+
+/* By moment: is it that of a change, or of a load? */
+static uint8_t *mark(const struct sr_race_model *m, const struct sr_race_flag *f)
+{
+	uint8_t *marks = calloc(m->moments_n + 1, 1);
+
+	for (size_t i = 0; marks && i < m->accesses_n; i++) {
+		const struct sr_access *a = &m->accesses[i];
+
+		if (a->until != SR_NO_MOMENT && f->is_change(f->argument, a))
+			marks[a->until] |= IS_CHANGE;
+		if (a->from != SR_NO_MOMENT && f->is_load(f->argument, a))
+			marks[a->from] |= IS_LOAD;
+	}
+	return marks;
+}
+
+/* Takes the orders from changes to loads out of the model. */
+static void cut(struct sr_race_model *m, const uint8_t *marks)
+{
+	for (size_t i = 0; i < m->moments_n; i++) {
+		uint32_t *link = &m->moments[i].orders;
+
+		while (marks[i] & IS_CHANGE && *link != SR_NO_MOMENT) {
+			struct sr_moment_order *o = &m->orders[*link];
+
+			if (!o->is_read || !(marks[o->to] & IS_LOAD)) {
+				link = &o->next;
+				continue;
+			}
+			m->moments[o->to].waits--;
+			m->moments[o->to].sure_waits -= o->surety == SR_SURE;
+			if (o->choice)
+				m->choices[o->choice - 1]--;
+			*link = o->next;
+		}
+	}
+}
+
+static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered, uint16_t doubts)
+{
+	struct sr_race_flag *f = argument;
+
+	(void)unordered;
+	(void)doubts;
+	f->is_flag = !f->is_known(f->argument, a, b);
+	return f->is_flag ? ANSWERED : 0;
+}
+
+static void *copy_of(const void *from, size_t bytes)
+{
+	void *copy = malloc(bytes + 1);
+
+	return copy ? memcpy(copy, from, bytes) : NULL;
+}
+
+int sr_race_find_flag(struct sr_race_model *m, struct sr_race_flag *f)
+{
+	const size_t moments = m->moments_n * sizeof(*m->moments), orders = m->orders_n * sizeof(*m->orders);
+	const size_t choices = m->choices_n * sizeof(*m->choices);
+	struct sr_sweep sweep = {.found = take_found, .argument = f};
+	uint8_t *marks = mark(m, f);
+	void *kept[] = {copy_of(m->moments, moments), copy_of(m->orders, orders), m->choices_n ? copy_of(m->choices, choices) : NULL};
+	int ret = -ENOMEM;
+
+	f->is_flag = false;
+	if (marks && kept[0] && kept[1] && (kept[2] || !m->choices_n)) {
+		cut(m, marks);
+		ret = sr_sweep(m, &sweep);
+		memcpy(m->moments, kept[0], moments);
+		memcpy(m->orders, kept[1], orders);
+		if (kept[2])
+			memcpy(m->choices, kept[2], choices);
+	}
+	free(marks);
+	for (size_t i = 0; i < 3; i++)
+		free(kept[i]);
+	return ret == ANSWERED ? 0 : ret;
+}
