@@ -29,7 +29,7 @@ LIBRARY = ["bootstrap.c", "connect.c", "transfer.c", "sync.c", "deque.c", "sha1.
 FLAGS = ["-g", "-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-std=gnu17", "-D_GNU_SOURCE", "-I", os.path.join(TESTS, "lib"), "-I",
          os.path.join(TESTS, "lib", "pgas")]
 SECONDS = 120
-FEW = ["laplace-wait", "laplace-one-halo", "steal-completion", "cg-quiet", "mcop-quiet", "gather-barrier"]
+FEW = ["laplace-wait", "steal-completion", "cg-quiet", "mcop-quiet", "gather-barrier"]
 RECALL = PRECISION = 0.95
 CONFIRMED = 0.9
 
