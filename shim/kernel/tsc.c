@@ -20,6 +20,7 @@
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/kernel/tsc_scan.h"
+#include "shim/kernel/tsc_searched.h"
 #include "shim/kernel/tsc_sites.h"
 #include "shim/kernel/user_dispatch.h"
 #include "shim/kernel/vdso.h"
@@ -215,6 +216,7 @@ static void on_code(void *addr, size_t size, int prot)
 	if (!replaces || !size)
 		return;
 	atomic_fetch_add(&new_code, 1);
+	sr_tsc_searched_changes((uintptr_t)addr, size);
 	atomic_store(&patience, PATIENCE);
 	if (!sr_tsc_trapping &&
 	    (prot & PROT_WRITE || sr_tsc_sites_may_be_in((uintptr_t)addr, size)))

@@ -21,6 +21,7 @@
 #include "shim/exposed/x86/opcodes.h"
 #include "shim/kernel/readable.h"
 #include "shim/kernel/tsc_scan.h"
+#include "shim/kernel/tsc_searched.h"
 #include "shim/memory/images.h"
 
 #if defined(__x86_64__)
@@ -378,6 +379,20 @@ static void search_mapping(struct search *s, const struct mapping *map)
 	}
 }
 
+/* Once, as long as nothing there changes. */
+static void search_once(struct search *s, const struct mapping *map)
+{
+	bool complete = s->complete;
+
+	if (sr_tsc_is_searched(map->begin, map->end, map->inode))
+		return;
+	s->complete = true;
+	search_mapping(s, map);
+	if (s->complete)
+		sr_tsc_searched_add(map->begin, map->end, map->inode);
+	s->complete &= complete;
+}
+
 static void note_image(struct search *s, const struct mapping *map)
 {
 	if (!map->inode || map->offset)
@@ -436,7 +451,7 @@ static void search_all(struct search *s, struct maps *m)
 		if (mappings[i].writable)
 			s->complete = false;
 		else
-			search_mapping(s, &mappings[i]);
+			search_once(s, &mappings[i]);
 	}
 	readable.is_alone = false;
 }
@@ -468,7 +483,8 @@ static bool put_traps(const struct search *s)
 	return false;
 }
 
-static bool find_sites(int memory, struct maps *m, bool all_or_none)
+/* *kept: what was found is in the table. */
+static bool find_sites(int memory, struct maps *m, bool all_or_none, bool *kept)
 {
 	struct search s = {.memory = memory, .n = atomic_load(&sites_n)};
 	void *p = sr_sys_mmap(NULL, sizeof(*workplace), PROT_READ | PROT_WRITE,
@@ -487,6 +503,7 @@ static bool find_sites(int memory, struct maps *m, bool all_or_none)
 	sr_sys_munmap(p, sizeof(*workplace));
 	if (!found || (!s.complete && all_or_none))
 		return false;
+	*kept = true;
 	return put_traps(&s) && s.complete;
 }
 
@@ -494,21 +511,23 @@ bool sr_tsc_sites_find(bool all_or_none)
 {
 	struct maps m = {.at = 0};
 	uint64_t mask;
-	bool done = false;
+	bool done = false, kept = false;
 	int memory;
 
 	if (!sr_trylock(&lock))
 		return false;
 	exposed_lock(&mask);
+	sr_tsc_searched_begins();
 	memory = code_open();
 	m.fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"),
 			       O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (memory >= 0 && m.fd >= 0)
-		done = find_sites(memory, &m, all_or_none) && !reads_imply_execution();
+		done = find_sites(memory, &m, all_or_none, &kept) && !reads_imply_execution();
 	if (memory >= 0)
 		sr_sys_close(memory);
 	if (m.fd >= 0)
 		sr_sys_close(m.fd);
+	sr_tsc_searched_ends(kept);
 	exposed_unlock(&mask);
 	sr_unlock(&lock);
 	return done;
