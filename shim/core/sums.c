@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/core/sums.h"
 
+#include "shim/core/codec.h"
 #include "shim/core/thread.h"
 
 bool sr_sums_on;
@@ -19,7 +20,22 @@ static void begin(struct sr_thread *t)
 
 bool sr_sums_take(void)
 {
-	return sr_sums_on && !sr_self.sums.whole;
+	return sr_sums_on;
+}
+
+bool sr_sums_keeps(void)
+{
+	return sr_self.sums.kept;
+}
+
+void sr_sums_keep(const struct sr_buf *b, size_t at)
+{
+	const struct sr_sums_part part = {(uint32_t)at, (uint32_t)(b->len - at)};
+
+	if (!sr_self.sums.kept)
+		return;
+	sr_put_raw(sr_self.sums.kept, &part, sizeof(part));
+	sr_put_raw(sr_self.sums.kept, b->p + at, part.n);
 }
 
 void sr_sums_sent(uint64_t value)

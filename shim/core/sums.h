@@ -13,12 +13,15 @@
 #define SHIM_CORE_SUMS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "logd/base/compiler.h"
 
 /* Set before the program runs. */
 extern bool sr_sums_on SR_HIDDEN;
+
+struct sr_buf;
 
 /* Do the arguments that are encoded now go into the sums? */
 bool sr_sums_take(void);
@@ -27,5 +30,16 @@ void sr_sums_sent(uint64_t value);
 /* What is left out was received, or found in memory. */
 void sr_sums_received(uint64_t checksum);
 void sr_sums_count(uint32_t events);
+
+/*
+ * A replay that makes a detailed trace needs the arguments whole.  It does not encode them twice: they may lie in exposed
+ * memory, where each look is numbered.  So what is in the buffer from `at` on, and is about to be replaced by zeros, is kept:
+ * as a struct sr_sums_part with its bytes.
+ */
+struct sr_sums_part {
+	uint32_t at, n;
+};
+bool sr_sums_keeps(void);
+void sr_sums_keep(const struct sr_buf *b, size_t at);
 
 #endif

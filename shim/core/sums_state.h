@@ -3,7 +3,6 @@
 #ifndef SHIM_CORE_SUMS_STATE_H
 #define SHIM_CORE_SUMS_STATE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* An event is a request, a completion, or a value that is left out. */
@@ -15,10 +14,12 @@ static inline uint32_t sr_sum_shown(uint64_t sum)
 	return (uint32_t)(sum >> 32);
 }
 
+struct sr_buf;
+
 struct sr_sums {
 	uint64_t sent, received;
 	uint64_t events; /* since the last record */
-	bool whole; /* replay: what is encoded now becomes a record that lacks nothing */
+	struct sr_buf *kept; /* replay: what the encoded arguments lack goes there (sr_sums_keep); NULL: nowhere */
 	uint64_t checked_sn; /* replay: the call with the last record */
 };
 

@@ -44,10 +44,16 @@ struct call {
 static void encode_arguments(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
 {
 	const struct sr_call_codec *codec = &sr_call_codecs[n];
+	bool keeps = sr_replay_keeps_arguments(n);
+	struct sr_buf parts = {.len = 0};
 
 	t->buf.len = 0;
+	t->sums.kept = keeps ? &parts : NULL;
 	if (codec->put_in)
 		codec->put_in(&t->buf, a);
+	t->sums.kept = NULL;
+	if (keeps)
+		sr_replay_keep_arguments(t, &parts);
 }
 
 static bool same_arguments(const struct sr_thread *t, const struct sr_replay_record *r,
@@ -268,7 +274,6 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	if (!t->silent)
 		stop_if_asked(t);
 	/* Loads from exposed regions have their records in front of the call's. */
-	sr_replay_keep_arguments(t, n, a);
 	encode_arguments(t, n, a);
 	regions = sr_regions_on;
 	if (regions && t->stream)

@@ -140,8 +140,10 @@ void sr_replay_await_group(struct sr_thread *t, uint16_t found, void *site);
 /* ---------------------------------------------------------------- sums.c */
 
 void sr_replay_start_sums(void);
-/* A detailed trace is made: keeps the call's arguments, of which the record has not all, for the command. */
-void sr_replay_keep_arguments(struct sr_thread *t, enum sr_call_number n, const uint64_t *a);
+/* Is a detailed trace made, and lacks the call's record some of its arguments? */
+bool sr_replay_keeps_arguments(enum sr_call_number n);
+/* Keeps for the command what is encoded in t->buf, with the parts that it lacks.  They are freed. */
+void sr_replay_keep_arguments(struct sr_thread *t, struct sr_buf *parts);
 /* If a record of sums comes next, takes it, and compares it with the thread's. */
 void sr_replay_take_check(struct sr_thread *t);
 

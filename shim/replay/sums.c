@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "shim/core/sums.h"
+#include "shim/memory/heap.h"
 #include "shim/replay/own.h"
 #include "shim/replay/produced.h"
 
@@ -17,15 +18,25 @@ static bool lacks_arguments(enum sr_call_number n)
 	       n == SR_CALL_wr_set_inline_data || n == SR_CALL_wr_set_inline_data_list;
 }
 
-void sr_replay_keep_arguments(struct sr_thread *t, enum sr_call_number n, const uint64_t *a)
+bool sr_replay_keeps_arguments(enum sr_call_number n)
 {
-	if (!sr_sums_on || sr_replay_page->produced_fd < 0 || !lacks_arguments(n))
-		return;
-	t->sums.whole = true;
-	t->buf.len = 0;
-	sr_call_codecs[n].put_in(&t->buf, a);
-	t->sums.whole = false;
-	sr_produced_keep(t, t->buf.p, t->buf.len);
+	return sr_sums_on && sr_replay_page->produced_fd >= 0 && lacks_arguments(n);
+}
+
+void sr_replay_keep_arguments(struct sr_thread *t, struct sr_buf *parts)
+{
+	struct sr_buf whole = {0};
+	struct sr_sums_part part;
+
+	sr_put_raw(&whole, t->buf.p, t->buf.len);
+	for (size_t at = 0, n; at < parts->len; at += sizeof(part) + n) {
+		memcpy(&part, parts->p + at, sizeof(part));
+		n = part.n;
+		memcpy(whole.p + part.at, parts->p + at + sizeof(part), n);
+	}
+	sr_produced_keep(t, whole.p, whole.len);
+	sr_free(whole.p);
+	sr_free(parts->p);
 }
 
 /*

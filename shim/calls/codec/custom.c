@@ -48,11 +48,15 @@ void sr_put_readable_checksum(struct sr_buf *b, const void *p, size_t n)
 
 static void put_summed(struct sr_buf *b, uint64_t checksum)
 {
-	if (sr_sums_take()) {
-		sr_sums_sent(checksum);
-		checksum = 0;
-	}
+	size_t at = b->len;
+
 	sr_put_u64(b, checksum);
+	if (!sr_sums_take())
+		return;
+	sr_sums_keep(b, at);
+	sr_sums_sent(checksum);
+	b->len = at;
+	sr_put_u64(b, 0);
 }
 
 void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list, size_t n)

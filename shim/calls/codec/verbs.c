@@ -96,6 +96,8 @@ static void sum_list(struct sr_buf *b, uint32_t n)
 {
 	struct ibv_sge *sge = (struct ibv_sge *)(b->p + b->len) - n;
 
+	if (n)
+		sr_sums_keep(b, b->len - n * sizeof(*sge));
 	_Static_assert(sizeof(*sge) == 16 && offsetof(struct ibv_sge, length) == 8, "as it is encoded");
 	for (uint32_t i = 0; b->p && i < n; i++) {
 		struct ibv_sge piece;
@@ -106,6 +108,18 @@ static void sum_list(struct sr_buf *b, uint32_t n)
 		piece.addr = piece.length = 0;
 		memcpy(&sge[i], &piece, sizeof(piece));
 	}
+}
+
+/* The request as it is, without its list, which is not read twice: sum_list() keeps it. */
+static void keep_request(struct sr_buf *b, struct sr_wire_send_wr v)
+{
+	size_t at = b->len;
+
+	v.sg_list_n = 0;
+	sr_put_send_wr_fields(b, &v);
+	b->len -= sizeof(uint32_t); /* the length of the list, which follows */
+	sr_sums_keep(b, at);
+	b->len = at;
 }
 
 static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const struct ibv_qp *qp)
@@ -139,6 +153,8 @@ static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const st
 	}
 	if (does & SR_OP_GATHERS)
 		v.checksum = checksum_of(qp, wr, v.sg_list, v.sg_list_n);
+	if (sr_sums_keeps())
+		keep_request(b, v);
 	if (sr_sums_take())
 		sum_request(&v);
 	sr_put_send_wr_fields(b, &v);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pgas/internal.h"
@@ -22,6 +23,8 @@
 struct shared {
 	char data[BYTES], mine[BYTES];
 	uint64_t flag, fetched, polled, lock, port;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
 };
 
 static struct shared *shared;
@@ -150,6 +153,48 @@ static void read_data(void)
 	printf("rank %d read %016llx\n", pgas.rank, (unsigned long long)sum);
 }
 
+/* The request itself lies in memory that peers write, and so does its list. */
+static void put_by_shared_request(int rank, const void *from, uint32_t bytes)
+{
+	struct pgas_peer *peer = &pgas.peers[rank];
+	struct ibv_send_wr *bad;
+
+	shared->sge = (struct ibv_sge){.addr = (uintptr_t)from, .length = bytes, .lkey = pgas.shared.mr->lkey};
+	shared->wr = (struct ibv_send_wr){
+	    .wr_id = (uint64_t)rank,
+	    .sg_list = &shared->sge,
+	    .num_sge = 1,
+	    .opcode = IBV_WR_RDMA_WRITE,
+	    .send_flags = IBV_SEND_SIGNALED,
+	    .wr.rdma = {.remote_addr = peer->base + (uint64_t)((char *)shared->data - pgas.shared.base), .rkey = peer->rkey},
+	};
+	if (ibv_post_send(peer->qp, &shared->wr, &bad))
+		pgas_fail("cannot post");
+	peer->posted++;
+	pgas_quiet();
+}
+
+/* Each rank's puts depend on all that entered it: times, what it added to, what it read, and what a load found. */
+static void chain(void)
+{
+	int next = (pgas.rank + 1) % pgas.ranks;
+	uint64_t *mine = (uint64_t *)shared->mine, *from = pgas_private(8), found;
+	struct timespec now;
+
+	for (int round = 0; round < 200; round++) {
+		clock_gettime(CLOCK_REALTIME, &now);
+		*mine = *mine * 31 + (uint64_t)now.tv_nsec;
+		*mine = *mine * 31 + pgas_fetch_add(OWNER, &shared->lock, 3);
+		pgas_get(next, from, &shared->fetched, 8);
+		memcpy(&found, shared->data, 8);
+		*mine = *mine * 31 + *from + found;
+		shared->fetched = *mine;
+		put_by_shared_request(next, mine, 64);
+	}
+	pgas_barrier();
+	printf("rank %d has %016llx\n", pgas.rank, (unsigned long long)*mine);
+}
+
 /* ----------------------------------------------------------------------------- sockets */
 
 static int make_listener(void)
@@ -215,7 +260,7 @@ static void listener(void)
 
 static const struct pgas_case cases[] = {
     {"read-flag", read_flag}, {"read-early-flag", read_early_flag}, {"locked", locked},
-    {"locked-written", locked_written}, {"read-data", read_data},
+    {"locked-written", locked_written}, {"read-data", read_data}, {"chain", chain},
     {"listener", listener},
 };
 
