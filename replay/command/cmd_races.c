@@ -29,10 +29,11 @@ struct options {
 	struct sr_trace_options common;
 	const char *suppress;
 	enum sr_memory_model memory;
+	enum sr_race_predict predict;
 	bool no_loads, replays, notes;
 };
 
-enum { KEY_LOCAL = 256, KEY_MODEL, KEY_SUPPRESS, KEY_NOTES };
+enum { KEY_LOCAL = 256, KEY_MODEL, KEY_PREDICT, KEY_SUPPRESS, KEY_NOTES };
 
 static const struct argp_option option_list[] = {
     {"model", KEY_MODEL, "MODEL", 0,
@@ -42,6 +43,10 @@ static const struct argp_option option_list[] = {
     {"local", KEY_LOCAL, "WHAT", 0,
      "accesses of CPUs: replay (default): stores to memory that requests access, found by replaying the ranks, and "
      "what is recorded; recorded: the loads that found what peers wrote; none",
+     0},
+    {"predict", KEY_PREDICT, "HOW", 0,
+     "order (default): who has a lock comes after those that had it before, as in the recorded run; locks: those that have a lock may "
+     "come in another order, and only exclude each other",
      0},
     {"group", 'g', "LIST", 0, "races in the memory of these ranks only, e.g. 0,2-5", 0},
     {"notes", KEY_NOTES, NULL, 0, "print notes as well: flags, equal values, and what is only possible", 0},
@@ -67,6 +72,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--local=%s: expected replay, recorded or none", arg ? arg : "");
 		o->replays = !strcmp(arg, "replay");
 		o->no_loads = !strcmp(arg, "none");
+		return 0;
+	case KEY_PREDICT:
+		if (strcmp(arg, "order") && strcmp(arg, "locks"))
+			argp_error(state, "--predict=%s: expected order or locks", arg);
+		o->predict = strcmp(arg, "locks") ? SR_PREDICT_ORDER : SR_PREDICT_LOCKS;
 		return 0;
 	case KEY_SUPPRESS:
 		o->suppress = arg;
@@ -317,6 +327,7 @@ static int find(const struct options *o, struct sr_trace *t)
 				     .links = &links,
 				     .group = group,
 				     .memory = o->memory,
+				     .predict = o->predict,
 				     .no_loads = o->no_loads}};
 	struct sr_error err;
 	int status = SR_EXIT_FAILED, ret;

@@ -8,6 +8,7 @@
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/process/process.h"
 #include "replay/analysis/races/lifetimes.h"
+#include "replay/analysis/races/locks.h"
 #include "replay/analysis/races/positions.h"
 #include "replay/analysis/races/receives.h"
 #include "replay/analysis/races/requests.h"
@@ -53,6 +54,8 @@ static void end(struct sr_collect *c)
 	sr_collect_end_requests(c);
 	sr_race_sockets_link(&c->sockets, c->m);
 	c->run->shares_memory = c->sockets.shares_memory;
+	if (sr_collect_end_locks(c))
+		c->m->is_full = true;
 }
 
 static void release(struct sr_collect *c)
@@ -81,6 +84,7 @@ static void release(struct sr_collect *c)
 	sr_keymap_free(&c->polled);
 	sr_keymap_free(&c->closing_places);
 	free(c->closings);
+	free(c->lock_requests);
 	free(c->fetched);
 	free(c->stored);
 	free(c->reads);

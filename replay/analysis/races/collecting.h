@@ -110,6 +110,14 @@ struct sr_sampled {
 	uint32_t from;
 };
 
+/* An atomic, or a WRITE of a word: one of those that change locks (locks.h). */
+struct sr_lock_request {
+	uint64_t request, address, expected, operand, result, checksum;
+	uint32_t owner, rank;
+	uint8_t opcode;
+	bool has_result;
+};
+
 #define SR_SAMPLED_MOST 64
 /* Fetches of a rank whose bytes are to be found in its memory. */
 #define SR_FETCHES_MOST 64
@@ -175,6 +183,8 @@ struct sr_collect {
 	size_t fetched_n, fetched_room;
 	struct sr_keymap polled; /* memory that READs poll */
 	struct sr_keymap results; /* what atomics returned, by their number */
+	struct sr_lock_request *lock_requests;
+	size_t lock_requests_n, lock_requests_room;
 };
 
 

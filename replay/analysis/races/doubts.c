@@ -29,8 +29,10 @@ struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r)
 		sr_race_doubts_free(d);
 		return NULL;
 	}
-	for (size_t i = 0; i < m->orders_n; i++)
-		d->first[m->orders[i].to + 2]++;
+	/* Some are in no list any more. */
+	for (size_t i = 0; i < m->moments_n; i++)
+		for (uint32_t k = m->moments[i].orders; k != SR_NO_MOMENT; k = m->orders[k].next)
+			d->first[m->orders[k].to + 2]++;
 	for (size_t i = 2; i < m->moments_n + 2; i++)
 		d->first[i] += d->first[i - 1];
 	for (size_t i = 0; i < m->moments_n; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/analysis/races/model.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "replay/analysis/log/grow.h"
@@ -12,6 +13,7 @@ void sr_model_free(struct sr_race_model *m)
 	free(m->choices);
 	free(m->lanes);
 	free(m->accesses);
+	free(m->held);
 	*m = (struct sr_race_model){0};
 }
 
@@ -117,4 +119,31 @@ void sr_model_sort(struct sr_race_model *m)
 {
 	if (m->accesses_n)
 		qsort(m->accesses, m->accesses_n, sizeof(*m->accesses), by_moment);
+}
+
+int sr_model_hold(struct sr_race_model *m, const uint32_t *locks, size_t n)
+{
+	const size_t last = m->held_n ? m->held_n : 1;
+
+	for (size_t i = m->held_n; i <= last + n; i++) {
+		uint32_t *at = sr_grow((void **)&m->held, m->held_n, &m->held_room, sizeof(*at));
+
+		if (!at)
+			return -ENOMEM;
+		*at = i < last ? 0 : i == last ? (uint32_t)n : locks[i - last - 1];
+		m->held_n++;
+	}
+	m->held_last = last;
+	return 0;
+}
+
+bool sr_model_excludes(const struct sr_race_model *m, const struct sr_access *a, const struct sr_access *b)
+{
+	if (!a->held || !b->held || a->rank == b->rank)
+		return false;
+	for (uint32_t i = 1; i <= m->held[a->held]; i++)
+		for (uint32_t k = 1; k <= m->held[b->held]; k++)
+			if (m->held[a->held + i] == m->held[b->held + k])
+				return true;
+	return false;
 }

@@ -102,6 +102,7 @@ struct sr_access {
 	 * race with what is under way by its key, unless the connection by which that comes has ended before, at `closed`.
 	 */
 	uint32_t key, closed;
+	uint32_t held; /* locks that its rank has meanwhile: sr_model_hold(); 0: none */
 	uint8_t kind, opcode;
 	uint8_t site_is;
 	bool is_polled; /* it waits for the bytes to change: a READ of what READs poll, a load that is done again and again */
@@ -119,6 +120,8 @@ struct sr_race_model {
 	size_t lanes_n, lanes_room;
 	struct sr_access *accesses; /* ascending by `from` once sr_model_sort() was called */
 	size_t accesses_n, accesses_room;
+	uint32_t *held; /* lists of locks, each with its length in front; at 0 is the empty one */
+	size_t held_n, held_room, held_last;
 	bool is_full; /* an addition failed: no memory, or too many moments */
 };
 
@@ -140,5 +143,10 @@ void sr_model_choose(struct sr_race_model *m, uint32_t choice, uint32_t from, ui
 /* NULL: no memory. */
 struct sr_access *sr_model_access(struct sr_race_model *m, struct sr_access a);
 void sr_model_sort(struct sr_race_model *m);
+
+/* Another list of locks: its place is m->held_last.  0 or -ENOMEM. */
+int sr_model_hold(struct sr_race_model *m, const uint32_t *locks, size_t n);
+/* Do these two, of different ranks, hold the same lock? */
+bool sr_model_excludes(const struct sr_race_model *m, const struct sr_access *a, const struct sr_access *b);
 
 #endif

@@ -225,7 +225,7 @@ static void choose(const struct sr_race_producers *p, const struct candidates *c
 }
 
 uint64_t sr_race_producers_next(struct sr_race_producers *p, uint32_t owner, uint64_t address, const uint8_t *data,
-				uint64_t length, uint64_t by, bool is_atomic, struct sr_race_producing *found)
+				uint64_t length, uint64_t by, bool no_stores, struct sr_race_producing *found)
 {
 	static struct candidates c;
 	struct row *r = row_of(p, owner, address / PIECE, false);
@@ -240,7 +240,7 @@ uint64_t sr_race_producers_next(struct sr_race_producers *p, uint32_t owner, uin
 		c.fit[i] = fits(p, &p->all[c.at[i]], address, data, length);
 	choose(p, &c, found);
 	/* A CPU's store may have left what a READ fetched. */
-	found->is_from_requests = !by || is_atomic;
+	found->is_from_requests = !by || no_stores;
 	found->is_certain &= found->is_from_requests;
 	if (!by && found->is_certain && sr_keymap_get(&p->by_number, found->fits[0], &at)) {
 		const struct written *seen = &p->all[at];

@@ -55,10 +55,10 @@ int sr_race_producers_result(struct sr_race_producers *p, uint64_t number, uint6
 
 /*
  * The next run of bytes of a value at `address`: how many of `length`.  by: the request that fetched it; 0: the
- * owner's CPU found what is new there.  is_atomic: an atomic fetched it, from a word that CPUs do not store to.  The
+ * owner's CPU found what is new there.  no_stores: CPUs have not stored there.  The
  * result is 0 if there is no memory.
  */
 uint64_t sr_race_producers_next(struct sr_race_producers *p, uint32_t owner, uint64_t address, const uint8_t *data,
-				uint64_t length, uint64_t by, bool is_atomic, struct sr_race_producing *found);
+				uint64_t length, uint64_t by, bool no_stores, struct sr_race_producing *found);
 
 #endif

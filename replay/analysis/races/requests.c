@@ -10,6 +10,7 @@
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/lifetimes.h"
+#include "replay/analysis/races/locks.h"
 #include "replay/analysis/races/positions.h"
 
 struct sr_collected_queue *sr_collect_queue(struct sr_collect *c, size_t rank, uint64_t address, bool is_ordered, uint32_t *number)
@@ -96,6 +97,8 @@ static int add_remote(struct sr_collect *c, struct sr_collected_request *rq, str
 	note_poll(c, c->queues[rq->queue], &a);
 	has_result = does & SR_OP_ATOMIC && sr_keymap_get(&c->results, p->number, &result);
 	if (does & SR_OP_CHANGES && !(has_result && !changed(p, result)) && sr_race_producers_add(c->producers, &w))
+		return -ENOMEM;
+	if (sr_collect_lock_request(c, p, has_result, result))
 		return -ENOMEM;
 	if (has_result)
 		sr_race_producers_result(c->producers, p->number, result);

@@ -25,7 +25,13 @@ struct sr_race_run {
 	uint64_t loads, stores, requests, receives; /* collected */
 	uint64_t certain, uncertain;        /* runs of bytes whose producer is known, and is not */
 	bool has_clocks;
+	uint64_t locks; /* found */
 	bool shares_memory; /* with processes that may tell each other things there */
+};
+
+enum sr_race_predict {
+	SR_PREDICT_ORDER, /* sections of a lock come in the order of this run */
+	SR_PREDICT_LOCKS, /* ... or in another one */
 };
 
 struct sr_race_collecting {
@@ -33,6 +39,7 @@ struct sr_race_collecting {
 	const struct sr_links *links;
 	const bool *group; /* by rank: are its accesses looked at? */
 	enum sr_memory_model memory;
+	enum sr_race_predict predict;
 	bool no_loads;
 	struct sr_race_watches *watches; /* NULL: nothing was watched */
 	void (*progress)(void *argument, uint64_t done, uint64_t size);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/keymap.h"
@@ -92,7 +93,8 @@ static int compare(struct state *t, const struct sr_access *a, const struct sr_a
 
 	t->s->pairs++;
 	*is_race = false;
-	if (!sr_accesses_conflict(a, b) || is_closed(a, b) || is_closed(b, a) || is_ordered(t, a, b, SR_SURE))
+	if (!sr_accesses_conflict(a, b) || is_closed(a, b) || is_closed(b, a) || sr_model_excludes(t->m, a, b) ||
+	    is_ordered(t, a, b, SR_SURE))
 		return 0;
 	if (!is_ordered(t, a, b, SR_DOUBTFUL))
 		unordered = is_ordered(t, a, b, SR_SEEN) ? SR_DOUBTFUL : SR_SEEN;
@@ -130,12 +132,18 @@ static uint64_t origin_of(const struct state *t, const struct sr_access *a)
 	return t->s->origin ? t->s->origin(t->s->argument, a) : a->site ^ a->pc;
 }
 
+static bool has_same_locks(const struct sr_race_model *m, const struct sr_access *a, const struct sr_access *b)
+{
+	return a->held == b->held || (a->held && b->held && m->held[a->held] == m->held[b->held] &&
+				      !memcmp(&m->held[a->held], &m->held[b->held], (m->held[a->held] + 1) * sizeof(*m->held)));
+}
+
 static bool is_row_of(const struct state *t, const struct row *r, const struct sr_access *a, uint64_t origin)
 {
 	const struct sr_access *last = &t->m->accesses[r->at[r->n - 1]];
 
 	return r->origin == origin && last->agent == a->agent && last->kind == a->kind && last->begin == a->begin &&
-	       last->end == a->end && last->doubts == a->doubts;
+	       last->end == a->end && last->doubts == a->doubts && has_same_locks(t->m, last, a);
 }
 
 static int add(const struct state *t, struct piece *p, uint32_t access, const struct sr_access *a, uint64_t origin)

@@ -103,6 +103,12 @@ static void note_sampled(struct sr_collect *c, const struct sr_value *v, uint64_
 								   : SR_NO_MOMENT});
 }
 
+/* May the CPU of the memory's owner have left some of the bytes? */
+static bool may_store(const struct sr_collect *c, size_t owner, uint64_t address, uint64_t length)
+{
+	return !c->how->group[owner] || sr_race_watches_may_store(c->how->watches, (uint32_t)owner, address, address + length);
+}
+
 /* The orders to what a value came from; owner: of the memory that it was in. */
 static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t owner, uint64_t address, uint32_t reader,
 		      uint64_t by)
@@ -115,7 +121,7 @@ static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t own
 
 	for (uint64_t done = 0; done < v->length && !err; done += n) {
 		n = sr_race_producers_next(c->producers, (uint32_t)owner, address + done, v->data + done,
-					   v->length - done, by, is_atomic, &found);
+					   v->length - done, by, is_atomic || !may_store(c, owner, address + done, v->length - done), &found);
 		if (!n)
 			return -ENOMEM;
 		note_sampled(c, v, address + done, n, &found);

@@ -8,6 +8,10 @@
 
 #include "replay/analysis/log/grow.h"
 
+#define WORD 8
+/* Of a READ so many words are looked at. */
+#define WORDS_MOST 512
+
 static int keep(struct sr_race_watches *s, uint32_t rank, const struct sr_watch_access *found)
 {
 	struct sr_race_watched *at = sr_grow((void **)&s->all, s->n, &s->room, sizeof(*at));
@@ -60,6 +64,20 @@ static int by_call(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
+static uint64_t key_of_word(uint32_t rank, uint64_t word)
+{
+	return word * 0x10001 + rank;
+}
+
+static int note_stored(struct sr_race_watches *s, uint32_t rank, const struct sr_watch_access *a)
+{
+	int err = 0;
+
+	for (uint64_t w = a->address / WORD; w <= (a->address + a->length - 1) / WORD && !err; w++)
+		err = sr_keymap_put(&s->stored, key_of_word(rank, w), 1);
+	return err;
+}
+
 int sr_race_watches_sort(struct sr_race_watches *s)
 {
 	s->next = calloc(s->n + 1, sizeof(*s->next));
@@ -67,7 +85,22 @@ int sr_race_watches_sort(struct sr_race_watches *s)
 		return -ENOMEM;
 	if (s->n)
 		qsort(s->all, s->n, sizeof(*s->all), by_call);
+	for (size_t i = 0; i < s->n; i++)
+		if (s->all[i].a.kind != SR_WATCH_LOAD && note_stored(s, s->all[i].rank, &s->all[i].a))
+			return -ENOMEM;
 	return 0;
+}
+
+bool sr_race_watches_may_store(const struct sr_race_watches *s, uint32_t rank, uint64_t begin, uint64_t end)
+{
+	uint64_t is;
+
+	if (!s || s->doubts[rank] || end - begin > WORD * WORDS_MOST)
+		return true;
+	for (uint64_t w = begin / WORD; w <= (end - 1) / WORD; w++)
+		if (sr_keymap_get(&s->stored, key_of_word(rank, w), &is))
+			return true;
+	return false;
 }
 
 void sr_race_watches_free(struct sr_race_watches *s)
@@ -76,6 +109,7 @@ void sr_race_watches_free(struct sr_race_watches *s)
 	free(s->next);
 	free(s->doubts);
 	sr_keymap_free(&s->polls);
+	sr_keymap_free(&s->stored);
 }
 
 bool sr_race_watches_is_poll(const struct sr_race_watches *s, uint64_t pc)

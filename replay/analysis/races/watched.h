@@ -24,6 +24,7 @@ struct sr_race_watches {
 	size_t n, room;
 	size_t *next;    /* by the first of each rank and thread: how many were given */
 	uint16_t *doubts; /* by rank: SR_DOUBT_* */
+	struct sr_keymap stored; /* words that a rank's CPU stored to */
 	struct sr_keymap polls; /* instructions that wait for what they load to change */
 };
 
@@ -43,6 +44,9 @@ const struct sr_race_watched *sr_race_watches_due(struct sr_race_watches *s, uin
 /* The load of this instruction at this fault; NULL: none was seen. */
 const struct sr_race_watched *sr_race_watches_load(const struct sr_race_watches *s, uint32_t rank, uint32_t thread,
 						   uint64_t sn, uint32_t fault, uint64_t pc);
+
+/* Has the rank's CPU stored to these bytes, or is that not known? */
+bool sr_race_watches_may_store(const struct sr_race_watches *s, uint32_t rank, uint64_t begin, uint64_t end);
 
 /* Does this instruction, in any rank, wait for what it loads to change? */
 bool sr_race_watches_is_poll(const struct sr_race_watches *s, uint64_t pc);

@@ -48,6 +48,8 @@ LITMUS = {
     "store-read-flag": NONE, "load-socket": NONE, "load-early-socket": {"data"},
     "write-read-socket": NONE, "write-read-early-socket": {"data"},
 }
+# With --predict=locks; whether the first one is a race in the order of the run depends on who had the lock first.
+LOCKS = {"write-write-beside-locks": {"data"}, "write-write-lock-value": NONE, "write-write-lock": NONE, "write-read-lock": NONE}
 # The ends of registrations (tests/programs/pgas/lifetimes.c).
 LIFETIMES = {
     "gather-racing": {"lifetime"}, "gather-completion": NONE, "scatter-racing": {"lifetime"}, "scatter-completion": NONE,
@@ -67,7 +69,7 @@ WHOLE = {"steal fenced 3": 2, "laplace": 4, "mcop 12": 4, "is 1024 2": 4, "knaps
 def record(directory, name, ranks, may_be_wrong=False):
     out, trace = fresh(os.path.join(directory, "out")), os.path.join(directory, name.replace(" ", "-") + ".srec")
     group = ",".join(str(i) for i in range(ranks))
-    words = name.split() if name not in LITMUS else ["races", name]
+    words = name.split() if name not in LITMUS and name not in LOCKS else ["races", name]
     status, _, err = run([SOFTDEV, "--", os.path.join(PROGRAMS, "pgasrun"), "-n", str(ranks), "-t", str(SECONDS), "-o", out,
                           "-w", group, "%s record --clocks -o %s --rank %%r --group %s --" % (SREPLAY, trace, group),
                           os.path.join(PROGRAMS, words[0])] + words[1:], SECONDS)
@@ -95,6 +97,13 @@ def litmus(tap, directory, name):
         if name == "write-write-same-value":
             right = right and "same-value" in {r["class"] for r in notes}
         tap.ok(right, "%s, model %s: %s" % (name, model, ", ".join(expected) or "none"), "%s\n%s" % (status, loud))
+
+
+def locks(tap, directory, name):
+    trace, failed = record(fresh(os.path.join(directory, "locks")), name, 3)
+    loud, _, status = find(trace, "--predict", "locks") if failed is None else (None, None, failed)
+    tap.ok(loud is not None and {r["class"] for r in loud} == LOCKS[name], "%s, --predict=locks: %s" % (name, ", ".join(LOCKS[name]) or "none"),
+           "%s\n%s" % (status, loud))
 
 
 def lifetime(tap, directory, name):
@@ -184,16 +193,18 @@ def options(tap, directory):
 
 def main():
     tap = Tap()
-    names = sys.argv[1:] or list(LITMUS) + ["lifetimes " + name for name in LIFETIMES] + ["fetches " + name for name in FETCHES] + list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
+    names = sys.argv[1:] or list(LITMUS) + ["locks " + name for name in LOCKS] + ["lifetimes " + name for name in LIFETIMES] + ["fetches " + name for name in FETCHES] + list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         status, out, _ = run([os.path.join(PROGRAMS, "races")], SECONDS)
-        tap.ok(set(out.decode().split()) == set(LITMUS), "each case has an expectation", out)
+        tap.ok(set(out.decode().split()) == set(LITMUS) | set(LOCKS), "each case has an expectation", out)
         status, out, _ = run([os.path.join(PROGRAMS, "lifetimes")], SECONDS)
         tap.ok(set(out.decode().split()) == set(LIFETIMES), "each end of a registration has an expectation", out)
         for name in names:
             if name in LITMUS:
                 litmus(tap, directory, name)
+            elif name.startswith("locks "):
+                locks(tap, directory, name.split()[1])
             elif name.startswith("lifetimes "):
                 lifetime(tap, directory, name.split()[1])
             elif name.startswith("fetches "):

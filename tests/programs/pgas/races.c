@@ -133,6 +133,41 @@ static void write_write_lock(void)
 	pgas_unlock(OWNER, &shared->lock);
 }
 
+/* Only who had the lock first puts the two in order. */
+static void write_write_beside_locks(void)
+{
+	if (is(0))
+		put(OWNER);
+	if (is(1))
+		usleep(50000);
+	if (!is(OWNER)) {
+		pgas_lock(OWNER, &shared->lock);
+		pgas_unlock(OWNER, &shared->lock);
+	}
+	if (is(1))
+		put(OWNER);
+}
+
+/* Rank 1 goes on when rank 0 has had the lock, which it finds in what the lock protects. */
+static void write_write_lock_value(void)
+{
+	uint64_t found = 0;
+
+	if (is(0)) {
+		pgas_lock(OWNER, &shared->lock);
+		pgas_put(OWNER, &shared->counter, &one, sizeof(one));
+		put(OWNER);
+		pgas_unlock(OWNER, &shared->lock);
+	}
+	while (is(1) && !found) {
+		pgas_lock(OWNER, &shared->lock);
+		pgas_get(OWNER, &found, &shared->counter, sizeof(found));
+		pgas_unlock(OWNER, &shared->lock);
+	}
+	if (is(1))
+		put(OWNER);
+}
+
 static void write_write_same_value(void)
 {
 	fill(mine, 7);
@@ -831,6 +866,8 @@ static const struct pgas_case cases[] = {
     {"write-write-counter", write_write_counter},
     {"write-write-late-counter", write_write_late_counter},
     {"write-write-lock", write_write_lock},
+    {"write-write-beside-locks", write_write_beside_locks},
+    {"write-write-lock-value", write_write_lock_value},
     {"write-write-same-value", write_write_same_value},
     {"write-write-other-words", write_write_other_words},
     {"write-write-pipelined", write_write_pipelined},
