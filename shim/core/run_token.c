@@ -64,7 +64,7 @@ static struct {
 	_Alignas(64) _Atomic uint64_t word;
 	_Atomic uint32_t waiting;
 	_Atomic bool due; /* the first waiting thread must get the token */
-	_Atomic bool stopped;
+	_Atomic(const struct sr_token_hold *) last; /* its thread ends the process; NULL: none does */
 	_Atomic int32_t tid; /* the holder's */
 	_Atomic uintptr_t site; /* of the call behind which it runs */
 	_Atomic uint32_t parted; /* how many threads are */
@@ -316,7 +316,7 @@ static void sleep_a_little(struct waiter *w)
 
 	atomic_compare_exchange_strong(&w->state, &poked, WAITS);
 	/* The releasing thread first stores the word and then checks for waiting threads. */
-	if (is_to_be_had(atomic_load(&run_token.word)) || atomic_load(&run_token.stopped))
+	if (is_to_be_had(atomic_load(&run_token.word)) || atomic_load(&run_token.last))
 		return;
 	sr_sys_futex((uint32_t *)&w->state, FUTEX_WAIT_PRIVATE, WAITS, &t);
 	if (first && sr_stall_now() - w->since >= SLICE_NS)
@@ -331,7 +331,7 @@ static enum sr_token_got wait_in_line(struct waiter *w, uint32_t *from)
 	while (!try_for_a_while(w)) {
 		if (atomic_load(&w->state) == GIVEN)
 			return SR_TOKEN_PASSED;
-		if (atomic_load(&run_token.stopped))
+		if (atomic_load(&run_token.last))
 			break;
 		if (preempt(w, from)) {
 			got = SR_TOKEN_PREEMPTED;
@@ -372,11 +372,22 @@ static void end_parting(struct sr_token_hold *h)
 	atomic_fetch_sub(&run_token.parted, 1);
 }
 
+/* True if the process ends. Only the thread that ends it returns then. */
+static bool is_over(const struct sr_token_hold *h)
+{
+	static const struct timespec a_second = {.tv_sec = 1};
+	const struct sr_token_hold *last = atomic_load_explicit(&run_token.last, memory_order_relaxed);
+
+	while (last && last != h)
+		sr_sys_nanosleep(&a_second);
+	return last;
+}
+
 void sr_token_take(struct sr_token_hold *h, uint32_t number)
 {
 	uint64_t was = h->word, mine = (was & ~3ull) | IN;
 
-	if (atomic_load_explicit(&run_token.stopped, memory_order_relaxed))
+	if (is_over(h))
 		return;
 	if (h->parted_at)
 		end_parting(h);
@@ -390,6 +401,7 @@ void sr_token_take(struct sr_token_hold *h, uint32_t number)
 		h->begun = true;
 	}
 	note_got(h, try(mine) ? SR_TOKEN_PASSED : wait_undisturbed(mine, h->tid, &h->from));
+	is_over(h);
 	atomic_store(&run_token.tid, h->tid);
 	h->word = mine;
 }
@@ -508,9 +520,9 @@ void sr_token_drop(struct sr_token_hold *h)
 	*h = (struct sr_token_hold){0};
 }
 
-void sr_token_stop(void)
+void sr_token_stop(const struct sr_token_hold *h)
 {
-	atomic_store(&run_token.stopped, true);
+	atomic_store(&run_token.last, h);
 	sr_lock(&run_token.lock);
 	for (struct waiter *w = run_token.first; w; w = w->next) {
 		uint32_t waits = WAITS;

@@ -123,8 +123,11 @@ bool sr_token_is_released(const struct sr_token_hold *h);
 
 void sr_token_drop(struct sr_token_hold *h);
 
-/* The process ends: ends all waiting for the token. */
-void sr_token_stop(void);
+/*
+ * This thread ends the process, and needs no token from here on.  Others that want it, now or later, wait for that end: what they
+ * did without it would come at another time in a replay, and their calls are recorded no more.
+ */
+void sr_token_stop(const struct sr_token_hold *h);
 
 /* In a forked child, whose only thread has the token: nobody waits for it. */
 void sr_token_forget_others(struct sr_token_hold *h);

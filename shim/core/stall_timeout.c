@@ -32,7 +32,7 @@ static int64_t time_used(int32_t tid)
 	return clock_ns((clockid_t)((~(uint32_t)tid << 3) | 6));
 }
 
-/* Does the thread sleep in the kernel, by its state in /proc? */
+/* Does the thread sleep in the kernel, by its state in /proc?  Not one that waits for a disk, and goes on by itself. */
 static bool is_asleep(int32_t tid)
 {
 	char path[48], text[128];
@@ -47,7 +47,7 @@ static bool is_asleep(int32_t tid)
 	/* The state follows the name, which may contain any character. */
 	for (long i = got - 2; i > 0; i--)
 		if (text[i - 1] == ')' && text[i] == ' ')
-			return text[i + 1] == 'S' || text[i + 1] == 'D';
+			return text[i + 1] == 'S';
 	return false;
 }
 

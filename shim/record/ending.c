@@ -237,7 +237,7 @@ static void end_others(struct sr_thread *t)
 	last_thread = t;
 	sr_regions_record_counts();
 	if (sr_serial)
-		sr_token_stop();
+		sr_token_stop(&t->run_token);
 }
 
 void sr_record_exit_begins(int status)

@@ -24,10 +24,17 @@
 #include "shim/signals/signals.h"
 #include "shim/threads/place.h"
 
-/* Steps until the turn of a loop counts as too long, and further ones until an instruction is suited. */
-#define TURN_MAX  48
-#define FIND_MAX  32
-#define STEPS_MAX 256 /* in all, with those in the shim's own code */
+/*
+ * Steps until the turn of a loop counts as too long, and further ones until an instruction is suited.  An interpreter's loop
+ * has long turns, of which only some words in memory tell one from the next; unless a heap operation is in it.
+ */
+#define TURN_MAX      48
+#define LONG_TURN_MAX 600
+#define FIND_MAX      32
+#define STEPS_MAX     2048 /* in all, with those in the shim's own code */
+/* It came back so often within a short turn: a tight loop, in which a register counts. */
+#define TIGHT	      3
+#define TOUCHED_MAX   256
 
 #define FLAG_STEP  0x100
 #define XMM_AT	   160 /* in the frame of a signal */
@@ -39,19 +46,24 @@
 /* One thread at a time is on its way to a place: the one that has the run token. */
 static struct {
 	_Atomic int32_t thread; /* its number in the kernel; 0: none */
-	uint64_t word;          /* the run token's, as it was when it began */
+	uint64_t token;         /* the run token's word, as it was when it began */
 	uint32_t steps, looked;
 	uintptr_t began_at;
 	uint64_t began_with[16];
 	char vectors[XMM_BYTES];
+	uint32_t turn_max, returns;
+	bool hurries; /* the last turn was too long: a heap operation was in it, or a call */
 	bool closed; /* it came back to where it began, with the same registers */
 	bool changed; /* ... but not to the same memory */
 	/* It came back with one register changed, or has paused: it counts while it waits. */
 	bool counts, pauses;
-	uint32_t counts_words;
+	uint32_t counts_touched;
 	bool other_vectors;
 	struct sr_place place;
-} step;
+	/* What the code loaded and stored, with the values from before. */
+	uint32_t touched;
+	struct sr_place_word word[TOUCHED_MAX];
+} step = {.turn_max = TURN_MAX};
 
 /* Instructions at which threads have been stopped, or could be. */
 #define KNOWN_MAX 512
@@ -146,25 +158,31 @@ static void end_steps(ucontext_t *uc)
 	atomic_store(&step.thread, 0);
 }
 
-/* A word that has changed meanwhile comes first: it tells the place, if no register does. */
+static bool has_changed(const struct sr_place_word *w)
+{
+	uint64_t now;
+
+	return sr_place_read(&now, w->addr, 8) != 8 || now != w->value;
+}
+
+static void take_words_that(struct sr_place *place, bool changed)
+{
+	for (uint32_t i = 0; i < step.touched && place->p.words < SR_PLACE_WORDS; i++)
+		if (has_changed(&step.word[i]) == changed)
+			place->word[place->p.words++] = step.word[i];
+}
+
+/* Words that have changed meanwhile come first: they tell the place, if no register does. */
 static void take_words(struct sr_place *place)
 {
-	struct sr_place before = *place;
-	struct sr_place_word first;
-
+	place->p.words = 0;
+	take_words_that(place, true);
+	if (place->p.words && place->p.told_by == REGISTER_SP)
+		place->p.told_by = BREAKPOINT_BY_WORD;
+	take_words_that(place, false);
+	if (step.touched > SR_PLACE_WORDS)
+		place->p.flags |= SR_PLACE_UNKNOWN;
 	sr_place_take_words(place);
-	if (place->p.words != before.p.words)
-		return;
-	for (uint32_t i = 0; i < place->p.words; i++) {
-		if (place->word[i].value == before.word[i].value)
-			continue;
-		first = place->word[0];
-		place->word[0] = place->word[i];
-		place->word[i] = first;
-		if (place->p.told_by == REGISTER_SP)
-			place->p.told_by = BREAKPOINT_BY_WORD;
-		return;
-	}
 }
 
 static void describe(const struct sr_thread *t, uintptr_t pc, const uint64_t r[16], const ucontext_t *uc)
@@ -184,6 +202,7 @@ static void describe(const struct sr_thread *t, uintptr_t pc, const uint64_t r[1
 		if (memcmp(step.vectors + 16 * i, vectors + 16 * i, 16))
 			p->vectors |= 1u << i;
 	p->vectors_sum = sr_place_sum_vectors(vectors, p->vectors);
+	take_words(&step.place);
 	if (step.closed && !step.changed && !(p->flags & SR_PLACE_UNKNOWN) && !step.other_vectors)
 		p->flags |= SR_PLACE_SPIN;
 	else
@@ -192,15 +211,12 @@ static void describe(const struct sr_thread *t, uintptr_t pc, const uint64_t r[1
 		p->flags |= SR_PLACE_JUMP;
 	/* Others that run meanwhile may store there: a team's variables often lie on the main thread's stack. */
 	sr_place_take_stack(p, sr_token_others_parted() ? p->registers[REGISTER_SP] : t->stack_top);
-	take_words(&step.place);
 }
 
 /* Does the code wait for another thread, as far as its steps show? */
 static bool is_waiting(void)
 {
-	const struct sr_place_payload *p = &step.place.p;
-
-	return step.pauses || p->flags & SR_PLACE_SPIN || (step.counts && p->words == step.counts_words);
+	return step.pauses || step.place.p.flags & SR_PLACE_SPIN || (step.counts && step.touched == step.counts_touched);
 }
 
 /* True if the thread is to part here. */
@@ -232,6 +248,7 @@ static void stop(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const uint64
 	sr_record_note(t, SR_REC_PLACE, &step.place, size);
 	sr_token_adapt_slice(step.place.p.flags & SR_PLACE_SPIN);
 	parts = note_phase(t->run_token.site, is_waiting());
+	step.hurries = false;
 	end_steps(uc);
 	if (parts) {
 		sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_PARTED, .site = t->run_token.site});
@@ -247,19 +264,18 @@ static void stop(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const uint64
 
 static void note_word(uint64_t addr)
 {
-	struct sr_place *p = &step.place;
-
-	for (uint32_t i = 0; i < p->p.words; i++)
-		if (p->word[i].addr == addr)
+	for (uint32_t i = 0; i < step.touched; i++)
+		if (step.word[i].addr == addr)
 			return;
 	/* ld.so counts what it looks up, of which there is less in a replay: the providers' libraries are not loaded. */
 	if (sr_is_loader((const void *)addr))
 		return;
-	if (p->p.words == SR_PLACE_WORDS || sr_exposed_touches((void *)addr, 8) || sr_place_read(&p->word[p->p.words].value, addr, 8) != 8) {
-		p->p.flags |= SR_PLACE_UNKNOWN;
+	if (step.touched == TOUCHED_MAX || sr_exposed_touches((void *)addr, 8) ||
+	    sr_place_read(&step.word[step.touched].value, addr, 8) != 8) {
+		step.place.p.flags |= SR_PLACE_UNKNOWN;
 		return;
 	}
-	p->word[p->p.words++].addr = addr;
+	step.word[step.touched++].addr = addr;
 }
 
 /* Of the instruction that comes next: what it loads or stores. */
@@ -309,13 +325,10 @@ static bool is_delicate(uintptr_t pc)
 	       (code[0] == 0x0f && (code[1] == 0x05 || code[1] == 0x34 || code[1] == 0x0b));
 }
 
-static bool has_changed(void)
+static bool any_has_changed(void)
 {
-	const struct sr_place *p = &step.place;
-	uint64_t now;
-
-	for (uint32_t i = 0; i < p->p.words; i++)
-		if (sr_place_read(&now, p->word[i].addr, 8) != 8 || now != p->word[i].value)
+	for (uint32_t i = 0; i < step.touched; i++)
+		if (has_changed(&step.word[i]))
 			return true;
 	return false;
 }
@@ -327,10 +340,10 @@ static void check_count(const uint64_t r[16])
 
 	for (uint32_t i = 0; i < 16; i++)
 		changed += r[i] != step.began_with[i];
-	if (step.counts || changed != 1 || step.other_vectors || step.place.p.flags & SR_PLACE_UNKNOWN || has_changed())
+	if (step.counts || changed != 1 || step.other_vectors || step.place.p.flags & SR_PLACE_UNKNOWN || any_has_changed())
 		return;
 	step.counts = true;
-	step.counts_words = step.place.p.words;
+	step.counts_touched = step.touched;
 }
 
 static void check_turn(uintptr_t pc, const uint64_t r[16], const ucontext_t *uc)
@@ -341,11 +354,13 @@ static void check_turn(uintptr_t pc, const uint64_t r[16], const ucontext_t *uc)
 		return;
 	step.other_vectors = memcmp(step.vectors, vectors, XMM_BYTES);
 	if (memcmp(r, step.began_with, sizeof(step.began_with))) {
+		if (++step.returns == TIGHT && step.looked < TURN_MAX)
+			step.turn_max = TURN_MAX;
 		check_count(r);
 		return;
 	}
 	step.closed = true;
-	step.changed = has_changed();
+	step.changed = any_has_changed();
 }
 
 static bool is_pause(uintptr_t pc)
@@ -359,10 +374,10 @@ static bool is_place(uintptr_t pc)
 {
 	enum breakpoint_kind kind;
 
-	if (!step.closed && step.looked < TURN_MAX)
+	if (!step.closed && step.looked < step.turn_max)
 		return false;
 	kind = suits(pc);
-	return kind == BREAKPOINT_JUMP || (kind == BREAKPOINT_TRAP && (step.looked >= TURN_MAX + FIND_MAX || is_delicate(pc)));
+	return kind == BREAKPOINT_JUMP || (kind == BREAKPOINT_TRAP && (step.looked >= step.turn_max + FIND_MAX || is_delicate(pc)));
 }
 
 /* The program's own address: a probe of exposed memory may have its instruction elsewhere. */
@@ -393,7 +408,7 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 		return;
 	}
 	uc->uc_mcontext.gregs[REG_EFL] |= FLAG_STEP;
-	if (++step.steps > STEPS_MAX || step.looked > TURN_MAX + 2 * FIND_MAX) {
+	if (++step.steps > STEPS_MAX || step.looked > step.turn_max + 2 * FIND_MAX) {
 		sr_token_refuse_to_stop(&t->run_token);
 		end_steps(uc);
 		return;
@@ -408,6 +423,7 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 		return;
 	}
 	if (is_delicate(pc)) {
+		step.hurries = true;
 		end_steps(uc);
 		return;
 	}
@@ -431,8 +447,9 @@ static bool on_message(siginfo_t *info, ucontext_t *uc)
 		return false;
 	if (!may_stop(t) || !atomic_compare_exchange_strong(&step.thread, &none, (int32_t)sr_sys_gettid()))
 		return true;
-	step.word = t->run_token.word;
-	step.steps = step.looked = 0;
+	step.token = t->run_token.word;
+	step.steps = step.looked = step.returns = step.touched = 0;
+	step.turn_max = step.hurries ? TURN_MAX : LONG_TURN_MAX;
 	step.closed = step.changed = step.other_vectors = step.counts = step.pauses = false;
 	memset(&step.place.p, 0, sizeof(step.place.p));
 	look(t, uc);
@@ -445,10 +462,12 @@ static bool on_step(siginfo_t *info, ucontext_t *uc)
 
 	if (info->si_code != TRAP_TRACE || atomic_load(&step.thread) != (int32_t)sr_sys_gettid())
 		return false;
-	if (!may_stop(t) || step.word != t->run_token.word)
-		end_steps(uc);
-	else
+	if (may_stop(t) && step.token == t->run_token.word) {
 		look(t, uc);
+		return true;
+	}
+	step.hurries = true;
+	end_steps(uc);
 	return true;
 }
 

@@ -37,6 +37,7 @@
 #include "shim/calls/trap/processes.h"
 #include "shim/calls/trap/table.h"
 #include "shim/calls/trap/x86_64.h"
+#include "shim/core/run_token.h"
 #include "shim/core/variables.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/files/fds.h"
@@ -73,6 +74,30 @@ static bool as_openat(uint64_t a[6])
 /* ------------------------------------------------------------------- ld.so */
 
 /*
+ * What sreplay adds to a call of ld.so, to look through a library or to ask the daemon, is no time in which the thread waits for
+ * another one: nobody is to run beside it meanwhile.
+ */
+static bool begin_own_work(struct sr_thread *t)
+{
+	return sr_serial && sr_token_keep(&t->run_token);
+}
+
+static void end_own_work(struct sr_thread *t, bool begun)
+{
+	if (begun)
+		sr_token_go_on(&t->run_token);
+}
+
+static long load_memory(const struct sr_trapped *c)
+{
+	bool kept = begin_own_work(c->t);
+	long result = sr_make_on_memory(c->nr, c->a);
+
+	end_own_work(c->t, kept);
+	return result;
+}
+
+/*
  * Executes a call of ld.so without recording it.  The directories that ld.so searches depend on
  * the processor, but the library that it finds does not.  Only its mappings are placed, and its
  * descriptors: their numbers must not be those that other threads get meanwhile.
@@ -82,9 +107,10 @@ static long load(const struct sr_trapped *c)
 	struct sr_opened_file file;
 	enum sr_heap before;
 	long result;
+	bool kept;
 
 	if (c->nr != SYS_openat)
-		return sr_make_on_memory(c->nr, c->a);
+		return load_memory(c);
 	before = sr_enter(c->t);
 	sr_fd_lock_numbers();
 	result = sr_make_on_memory(c->nr, c->a);
@@ -92,9 +118,11 @@ static long load(const struct sr_trapped *c)
 		result = sr_fd_raise((int)result);
 	sr_fd_unlock_numbers();
 	if (result >= 0) {
+		kept = begin_own_work(c->t);
 		sr_fd_release((int)result);
 		sr_files_opened((int)result, (int)c->a[2], &file);
 		sr_files_release(c->t);
+		end_own_work(c->t, kept);
 	}
 	sr_leave(c->t, before);
 	return result;
