@@ -92,6 +92,9 @@ void sr_exposed_watch_load(const struct sr_exposed_watched *w);
 /* How many faults the calling thread has had since its last call. */
 uint64_t sr_exposed_faults(void);
 
+/* Replay: the instruction for which struct sr_exposed_hooks' step() has opened this page is done.  In a signal handler. */
+void sr_exposed_hide(uintptr_t page);
+
 /*
  * The calling thread is about to give up its processor, perhaps since it waits: what it has watched is looked at.
  * Not a call of its own, for which faults would be numbered anew.

@@ -168,9 +168,15 @@ static void load_hidden(ucontext_t *uc, uintptr_t addr, struct page *p)
 	find_instruction(uc, p, false, &insn);
 	if (!exposed_self.silent)
 		tell_accessed(uc, addr, &insn, false);
-	if (exposed_self.silent || ++p->watched >= WATCHED_MAX || !is_within(&insn) ||
-	    !(is_word(&insn) || insn.class == INSN_VECTOR_LOAD)) {
+	if (exposed_self.silent || ++p->watched >= WATCHED_MAX) {
 		page_show_hidden(addr & PAGE_MASK);
+		return;
+	}
+	/* A sum of numbers, for example. */
+	if (!is_within(&insn) || !(is_word(&insn) || insn.class == INSN_VECTOR_LOAD)) {
+		page_show_hidden(addr & PAGE_MASK);
+		if (hooks.step)
+			hooks.step(uc, addr & PAGE_MASK);
 		return;
 	}
 	memcpy(now, shadow_of(insn.address), insn.size);
@@ -180,6 +186,13 @@ static void load_hidden(ucontext_t *uc, uintptr_t addr, struct page *p)
 		uc->uc_mcontext.gregs[REG_RIP] += insn.length;
 	else
 		page_show_hidden(addr & PAGE_MASK);
+}
+
+void sr_exposed_hide(uintptr_t page)
+{
+	exposed_lock(NULL);
+	page_hide_again(page);
+	exposed_unlock(NULL);
 }
 
 /* Within a call nothing is recorded. */

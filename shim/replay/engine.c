@@ -476,6 +476,7 @@ void sr_replay_start(void)
 	    .quiet_until = sr_replay_quiet_until,
 	    /* A watched replay sees each access: it has no probes. */
 	    .accessed = sr_replay_page->watch_fd >= 0 ? sr_watch_accessed : NULL,
+	    .step = sr_replay_page->watch_fd >= 0 ? sr_watch_step : NULL,
 	    .patches = sr_replay_page->probes && sr_replay_page->watch_fd < 0,
 	    .stored = sr_group_stored,
 	    .went_pass_through = sr_group_went_pass_through,

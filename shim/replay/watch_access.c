@@ -169,6 +169,50 @@ static void report(const ucontext_t *uc, const struct insn *insn, uintptr_t faul
 			  is_known ? insn->size : 1, is_store);
 }
 
+/* -------------------------------------------------- instructions done by themselves */
+
+#define FLAG_STEP 0x100
+
+/* The page that is open for one instruction, which is not done here. */
+static struct {
+	struct sr_watched *p; /* NULL: a page of exposed memory */
+	uintptr_t page;
+	bool is_open;
+} stepping;
+
+/* With threads, others would access the page meanwhile. */
+static bool start_step(ucontext_t *uc, struct sr_watched *p, uintptr_t page)
+{
+	greg_t *g = uc->uc_mcontext.gregs;
+
+	if (!user.take || sr_threaded || stepping.is_open || g[REG_EFL] & FLAG_STEP || sr_self.depth ||
+	    is_in(&own_text, (uintptr_t)g[REG_RIP]))
+		return false;
+	stepping.p = p;
+	stepping.page = page;
+	stepping.is_open = true;
+	g[REG_EFL] |= FLAG_STEP;
+	return true;
+}
+
+bool sr_watch_step(void *uc, uintptr_t page)
+{
+	return start_step(uc, NULL, page);
+}
+
+static bool end_step(siginfo_t *info, ucontext_t *uc)
+{
+	if (info->si_code != TRAP_TRACE || !stepping.is_open)
+		return false;
+	uc->uc_mcontext.gregs[REG_EFL] &= ~FLAG_STEP;
+	stepping.is_open = false;
+	if (stepping.p)
+		stepping.p->is_closed = protect(stepping.p, PROT_NONE);
+	else
+		sr_exposed_hide(stepping.page);
+	return true;
+}
+
 static bool fault(siginfo_t *info, ucontext_t *uc)
 {
 	struct sr_watched *p = info->si_code == SEGV_ACCERR ? user.page_at((uintptr_t)info->si_addr) : NULL;
@@ -190,7 +234,9 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 	report(uc, &insn, (uintptr_t)info->si_addr, is_store);
 	if (is_store)
 		p->stored_by = pc;
-	if (++p->faults < FAULTS_MAX && is_alone(&insn) && do_access(uc, &insn)) {
+	if (++p->faults < FAULTS_MAX && !is_store && !is_alone(&insn) && start_step(uc, p, p->address))
+		return true;
+	if (p->faults < FAULTS_MAX && is_alone(&insn) && do_access(uc, &insn)) {
 		if (is_store && p->has_copy)
 			memcpy(p->copy + insn.address % SR_WATCH_PAGE, (void *)insn.address, insn.size);
 		p->is_closed = protect(p, PROT_NONE);
@@ -208,4 +254,5 @@ void sr_watch_access_start(const struct sr_watch_access_user *u)
 	if (!map_file_of((uintptr_t)sr_watch_access_start, &own_text))
 		own_text.end = own_text.begin = 0;
 	sr_signals_claim(SIGSEGV, fault);
+	sr_signals_claim(SIGTRAP, end_step);
 }

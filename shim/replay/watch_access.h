@@ -37,6 +37,9 @@ struct sr_watch_access_user {
 };
 
 /* Before the program runs.  The user stays. */
+/* A hook of exposed memory: one instruction with the page open. */
+bool sr_watch_step(void *uc, uintptr_t page);
+
 void sr_watch_access_start(const struct sr_watch_access_user *user);
 
 /* A page whose registration has changed: may it be closed while the program runs? */

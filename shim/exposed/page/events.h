@@ -60,6 +60,11 @@ struct sr_exposed_hooks {
 	 */
 	void (*accessed)(uintptr_t pc, uintptr_t sp, uintptr_t addr, size_t length, bool is_store);
 	/*
+	 * Replay; may be NULL.  Lets the program do one instruction with this page open, and then calls sr_exposed_hide();
+	 * uc: its ucontext_t.  False: it does not.  Called as event() is.
+	 */
+	bool (*step)(void *uc, uintptr_t page);
+	/*
 	 * Does the process have threads?  Once true, always true.  NULL: never.  In general registers only
 	 * (NO_VECTORS).
 	 */

@@ -139,6 +139,17 @@ void page_show_hidden(uintptr_t user)
 	map_protect(user, PROT_READ);
 }
 
+/* It may have become something else meanwhile. */
+void page_hide_again(uintptr_t user)
+{
+	struct page *p = page_at(user);
+
+	if (!p || p->state != PAGE_SNAPSHOT || p->hidden)
+		return;
+	p->hidden = true;
+	map_protect(user, PROT_NONE);
+}
+
 void page_show_snapshots(uintptr_t begin, uintptr_t end)
 {
 	make_room((uint32_t)((end - begin) / PAGE));

@@ -12,6 +12,7 @@ bool is_mine(const struct page *p);
 void page_show_snapshots(uintptr_t begin, uintptr_t end);
 /* A snapshot whose loads are watched: from now on they are not. */
 void page_show_hidden(uintptr_t user);
+void page_hide_again(uintptr_t user);
 /* Every access faults.  What changed under a page that was passed through goes into the event. */
 void page_protect(uintptr_t user);
 /* Maps the backing mapping at the program's address.  False: that failed. */

@@ -39,6 +39,7 @@ LITMUS = {
     "gather-store-racing": {"in-flight"}, "gather-store-completion": NONE,
     "receive-store-racing": {"in-flight"}, "receive-store-completion": NONE,
     "scatter-store-racing": {"in-flight"}, "scatter-store-completion": NONE,
+    "load-sum-racing": {"data"}, "load-sum-barrier": NONE,
     "load-early-racing": {"data"}, "load-early-flag": NONE, "load-snapshot-flag": NONE,
     "scatter-load-racing": {"in-flight"}, "scatter-load-completion": NONE,
     "gather-same-store-racing": {"in-flight"},

@@ -479,6 +479,36 @@ static void scatter_completion(void)
 	}
 }
 
+/* Instructions that load and compute at once. */
+static void add_up(void)
+{
+	const double *numbers = (const double *)shared->data;
+	volatile double sum;
+	double all = 0;
+
+	for (int i = 0; i < WORDS; i++)
+		all += numbers[i];
+	sum = all;
+	(void)sum;
+}
+
+static void load_sum_racing(void)
+{
+	if (is(0))
+		pgas_put(1, &shared->data[WORDS / 2], mine, BYTES / 2);
+	else if (is(1))
+		add_up();
+}
+
+static void load_sum_barrier(void)
+{
+	if (is(0))
+		pgas_put(1, &shared->data[WORDS / 2], mine, BYTES / 2);
+	pgas_barrier();
+	if (is(1))
+		add_up();
+}
+
 /* A peer writes to what is being sent on. */
 static void gather_write(void)
 {
@@ -866,6 +896,8 @@ static const struct pgas_case cases[] = {
     {"write-write-counter", write_write_counter},
     {"write-write-late-counter", write_write_late_counter},
     {"write-write-lock", write_write_lock},
+    {"load-sum-racing", load_sum_racing},
+    {"load-sum-barrier", load_sum_barrier},
     {"write-write-beside-locks", write_write_beside_locks},
     {"write-write-lock-value", write_write_lock_value},
     {"write-write-same-value", write_write_same_value},
