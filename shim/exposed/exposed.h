@@ -142,11 +142,11 @@ bool sr_exposed_is_alias(const void *addr);
 bool sr_exposed_is_partial(const void *addr);
 
 /*
- * The process has a READ or an atomic put its result there.  So what a load finds on these pages from now on need not be
- * what a peer wrote.
+ * A READ, an atomic or a datagram receive of the process may bring something there.  So what a load finds on these pages
+ * from now on need not be what a peer's request to that memory wrote.
  */
-void sr_exposed_fetch_into(const void *addr, size_t length);
-bool sr_exposed_is_fetched_into(const void *addr);
+void sr_exposed_note_target(const void *addr, size_t length);
+bool sr_exposed_is_target(const void *addr);
 
 /*
  * Returns the fixed address of a range in the backing mapping.  Until sr_exposed_release() the range is there: no

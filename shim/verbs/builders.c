@@ -180,7 +180,7 @@ uint64_t sr_invoke_wr_set_sge(const struct sr_call_desc *d, uint64_t *a)
 		q->building->sge[0] = (struct ibv_sge){
 		    .lkey = (uint32_t)a[1], .addr = a[2], .length = (uint32_t)a[3]};
 		q->building->num_sge = 1;
-		sr_wqe_note_fetch(q->building);
+		sr_wqe_note_target(q->building);
 	}
 	return sr_real(d, a);
 }
@@ -193,7 +193,7 @@ uint64_t sr_invoke_wr_set_sge_list(const struct sr_call_desc *d, uint64_t *a)
 	if (q && q->building && q->building->kind == SR_WQE_FETCH && n <= sr_wq_max_sge(q->sq)) {
 		memcpy(q->building->sge, (void *)a[2], n * sizeof(struct ibv_sge));
 		q->building->num_sge = n;
-		sr_wqe_note_fetch(q->building);
+		sr_wqe_note_target(q->building);
 	}
 	return sr_real(d, a);
 }

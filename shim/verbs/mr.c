@@ -417,13 +417,13 @@ uint64_t sr_invoke_end_dm(const struct sr_call_desc *d, uint64_t *a)
 	return result;
 }
 
-void sr_wqe_note_fetch(const struct sr_wqe *wqe)
+void sr_wqe_note_target(const struct sr_wqe *wqe)
 {
 	for (uint32_t i = 0; sr_leaves_out && sr_regions_on && i < wqe->num_sge; i++) {
 		const struct ibv_sge *sge = &wqe->sge[i];
 		const void *p = sr_mr_memory(wqe->wq->context, sge->lkey, sge->addr, sge->length);
 
 		if (p && sge->length)
-			sr_exposed_fetch_into(p, sge->length);
+			sr_exposed_note_target(p, sge->length);
 	}
 }

@@ -201,8 +201,11 @@ uint64_t sr_wq_passed(const struct sr_wq *wq);
 struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind kind,
 			   const struct ibv_sge *sge, uint32_t num_sge);
 
-/* The request is a fetch, and is about to be posted: its result may come into exposed memory. */
-void sr_wqe_note_fetch(const struct sr_wqe *wqe);
+/*
+ * The request is a fetch, or a receive of datagrams, and is about to be posted.  What it brings into exposed memory is
+ * recorded with --order, too: a replay does not produce it again.
+ */
+void sr_wqe_note_target(const struct sr_wqe *wqe);
 
 /* The request that was posted under this wr_id; NULL if the wr_id is not one of the shim's. */
 static inline struct sr_wqe *sr_wqe_of(uint64_t wr_id)

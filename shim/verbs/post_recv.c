@@ -10,7 +10,7 @@
  * whole queue, which the provider will refuse somewhere; its remainder is *rest.
  */
 static int copy_recvs(struct sr_wq *wq, struct ibv_recv_wr **rest, struct ibv_recv_wr *copies,
-		      uint32_t room)
+		      uint32_t room, bool datagrams)
 {
 	struct ibv_recv_wr *wr = *rest;
 	uint32_t n = 0;
@@ -27,6 +27,8 @@ static int copy_recvs(struct sr_wq *wq, struct ibv_recv_wr **rest, struct ibv_re
 		copy->sg_list = sr_posting_list(wqe, copy->sg_list);
 		if (wqe)
 			copy->wr_id = (uintptr_t)wqe;
+		if (wqe && datagrams)
+			sr_wqe_note_target(wqe);
 	}
 	copies[n - 1].next = NULL;
 	*rest = wr;
@@ -52,14 +54,14 @@ static int take_back_recvs(struct ibv_recv_wr *copies, int n, const struct ibv_r
 
 static int post_recv_chain(struct sr_wq *wq, const struct sr_call_desc *d,
 			   struct ibv_context *context, void *object, struct ibv_recv_wr *wr,
-			   struct ibv_recv_wr **bad_wr)
+			   struct ibv_recv_wr **bad_wr, bool datagrams)
 {
 	uint32_t room;
 	struct ibv_recv_wr *copies = sr_wq_begin_posts(wq, &room), *rest = wr, *bad = NULL;
 	int err, n, posted;
 
 	do {
-		n = copy_recvs(wq, &rest, copies, room);
+		n = copy_recvs(wq, &rest, copies, room, datagrams);
 		err = (int)sr_real_operation(d, context, object, (uintptr_t)copies, &bad);
 		if (!err) {
 			wr = rest;
@@ -82,7 +84,8 @@ uint64_t sr_invoke_post_recv(const struct sr_call_desc *d, uint64_t *a)
 
 	if (!q || !q->rq || !a[1])
 		return sr_real(d, a);
-	return (uint64_t)post_recv_chain(q->rq, d, qp->context, qp, (void *)a[1], (void *)a[2]);
+	return (uint64_t)post_recv_chain(q->rq, d, qp->context, qp, (void *)a[1], (void *)a[2],
+					 qp->qp_type == IBV_QPT_UD);
 }
 
 uint64_t sr_invoke_post_srq_recv(const struct sr_call_desc *d, uint64_t *a)
@@ -92,5 +95,5 @@ uint64_t sr_invoke_post_srq_recv(const struct sr_call_desc *d, uint64_t *a)
 
 	if (!wq || !a[1])
 		return sr_real(d, a);
-	return (uint64_t)post_recv_chain(wq, d, srq->context, srq, (void *)a[1], (void *)a[2]);
+	return (uint64_t)post_recv_chain(wq, d, srq->context, srq, (void *)a[1], (void *)a[2], false);
 }

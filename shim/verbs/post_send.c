@@ -27,7 +27,7 @@ static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *w
 	if (wqe)
 		wqe->request.signaled = q->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	if (wqe && kind == SR_WQE_FETCH)
-		sr_wqe_note_fetch(wqe);
+		sr_wqe_note_target(wqe);
 	return wqe;
 }
 

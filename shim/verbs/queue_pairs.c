@@ -45,6 +45,9 @@ static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, struct ibv_p
 		q->sq = sr_wq_create(qp->context, cap->max_send_sge, cap->max_send_wr, true);
 	if (!qp->srq && sr_cq_known(qp->recv_cq))
 		q->rq = sr_wq_create(qp->context, cap->max_recv_sge, cap->max_recv_wr, false);
+	/* Nobody knows which of the shared receives datagrams will come into. */
+	if (qp->srq && qp->qp_type == IBV_QPT_UD)
+		sr_clocks_meet_stranger();
 	q->clock = sr_clocks_add_qp(qp, pd, xrcd);
 	if (q->clock) {
 		q->clock->has_room = room->made && q->sq;

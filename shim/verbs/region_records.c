@@ -47,10 +47,10 @@ static void put_left_out(struct sr_event_writer *w, const struct sr_exposed_valu
 	put(w, l, sizeof(l));
 }
 
-/* The peer from which this process fetched it does not write it again. */
+/* What this process fetched, or received in a datagram, no peer writes again. */
 static bool is_worth_leaving_out(const struct sr_exposed_value *v)
 {
-	return v->length >= LEFT_OUT_MIN && !sr_exposed_is_fetched_into((void *)(uintptr_t)v->addr);
+	return v->length >= LEFT_OUT_MIN && !sr_exposed_is_target((void *)(uintptr_t)v->addr);
 }
 
 /*

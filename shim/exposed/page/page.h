@@ -37,7 +37,7 @@ struct page {
 	bool atomics;      /* the program changes words here atomically: never passed through for many stores */
 	bool hidden;       /* a snapshot that faults all the same: its loads are watched (hooks.accessed) ... */
 	uint8_t watched;   /* ... and so many were */
-	bool fetched_into; /* the process itself had a READ or an atomic put its result there */
+	bool target;       /* a READ, an atomic or a datagram receive of the process may bring something there */
 	bool digested;     /* `digest` is of what was there before any device could write */
 	uint8_t pins;      /* passed through for calls that use it, and not in open_pages */
 	uint32_t loads;    /* done by the handler since the page was protected: what they cost (access.h) */

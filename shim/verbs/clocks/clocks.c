@@ -237,6 +237,11 @@ bool sr_clocks_only_members(void)
 	return has_members && !has_strangers;
 }
 
+void sr_clocks_meet_stranger(void)
+{
+	has_strangers = true;
+}
+
 static void note_kind(const struct sr_clock_qp *c, enum sr_carries carries)
 {
 	if (carries == SR_CARRIES_TO_ONESELF)

@@ -107,6 +107,9 @@ static inline bool sr_clocks_is_member(void)
  */
 bool sr_clocks_only_members(void);
 
+/* Something may enter exposed memory otherwise than by requests of members whose order is known. */
+void sr_clocks_meet_stranger(void);
+
 /* Is it an RC queue pair that is connected to a member?  Any thread, without a lock. */
 bool sr_clocks_carried_to(const struct ibv_context *context, uint32_t qp_num);
 

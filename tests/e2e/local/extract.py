@@ -35,7 +35,8 @@ def jobs(tap, directory):
     detail = os.path.join(directory, "detail.srec")
     for name, ranks, program in (("ring", 3, ["messages", "300"]), ("few-buffers", 4, ["messages", "60", "2"]),
                                  ("one-sided", 2, ["dht"]), ("blocks", 3, ["blocks", "30"]), ("halo", 4, ["laplace"]),
-                                 ("fetched", 3, ["fetches", "read-data"]), ("requests", 3, ["fetches", "chain"])):
+                                 ("fetched", 3, ["fetches", "read-data"]), ("requests", 3, ["fetches", "chain"]),
+                                 ("datagrams", 3, ["fetches", "datagrams"])):
         trace, outputs, problem = record(directory, name, ranks, program, "--order")
         status, _, err = extract(trace, "0-%d" % (ranks - 1), detail)
         problem = problem or ("" if status == 0 else err) or "".join(alone(detail, r, outputs[r]) for r in range(ranks))

@@ -153,6 +153,75 @@ static void read_data(void)
 	printf("rank %d read %016llx\n", pgas.rank, (unsigned long long)sum);
 }
 
+/* -------------------------------------------------------------------------- datagrams */
+
+#define QKEY 0x1111
+#define GRH 40
+
+static struct ibv_qp *datagram_queue_pair(void)
+{
+	struct ibv_qp_init_attr a = {
+	    .send_cq = pgas.cq, .recv_cq = ibv_create_cq(pgas.device, 16, NULL, NULL, 0), .cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_UD};
+	struct ibv_qp *qp = ibv_create_qp(pgas.pd, &a);
+	const struct ibv_qp_attr to[] = {{.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY},
+					 {.qp_state = IBV_QPS_RTR},
+					 {.qp_state = IBV_QPS_RTS}};
+	const int mask[] = {IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_QKEY, IBV_QP_STATE,
+			    IBV_QP_STATE | IBV_QP_SQ_PSN};
+
+	for (int i = 0; qp && i < 3; i++)
+		if (ibv_modify_qp(qp, (struct ibv_qp_attr *)&to[i], mask[i]))
+			qp = NULL;
+	if (!qp)
+		pgas_fail("no queue pair for datagrams");
+	return qp;
+}
+
+static void send_datagram(struct ibv_qp *qp, const char *bytes, uint32_t n, uint32_t to)
+{
+	struct ibv_ah_attr where = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .hop_limit = 64}};
+	struct ibv_sge sge = {(uintptr_t)bytes, n, pgas.shared.mr->lkey};
+	struct ibv_send_wr *bad, wr = {.wr_id = (uint64_t)pgas.rank, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				       .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_wc wc;
+
+	ibv_query_gid(pgas.device, 1, 1, &where.grh.dgid);
+	wr.wr.ud.ah = ibv_create_ah(pgas.pd, &where);
+	wr.wr.ud.remote_qpn = to;
+	wr.wr.ud.remote_qkey = QKEY;
+	if (!wr.wr.ud.ah || ibv_post_send(qp, &wr, &bad))
+		pgas_fail("cannot send a datagram");
+	while (!ibv_poll_cq(pgas.cq, 1, &wc))
+		;
+}
+
+/* Datagrams come into memory that peers write, too. */
+static void datagrams(void)
+{
+	struct ibv_qp *qp = datagram_queue_pair();
+	struct ibv_sge sge = {(uintptr_t)shared->data, 512, pgas.shared.mr->lkey};
+	struct ibv_recv_wr *bad, wr = {.sg_list = &sge, .num_sge = 1};
+	int next = (pgas.rank + 1) % pgas.ranks;
+	uint64_t all[16], sum = 0;
+	struct ibv_wc wc;
+
+	pgas_gather(qp->qp_num, all);
+	for (int round = 0; round < 10; round++) {
+		if (ibv_post_recv(qp, &wr, &bad))
+			pgas_fail("cannot receive");
+		for (int i = 0; i < 256; i++)
+			shared->mine[i] = (char)(i + round * pgas.rank);
+		pgas_barrier();
+		send_datagram(qp, shared->mine, 256, (uint32_t)all[next]);
+		while (!ibv_poll_cq(qp->recv_cq, 1, &wc))
+			;
+		for (int i = 0; i < 256; i++)
+			sum = sum * 31 + (uint8_t)shared->data[GRH + i];
+		pgas_barrier();
+	}
+	printf("rank %d got %016llx\n", pgas.rank, (unsigned long long)sum);
+}
+
 /* The request itself lies in memory that peers write, and so does its list. */
 static void put_by_shared_request(int rank, const void *from, uint32_t bytes)
 {
@@ -260,7 +329,7 @@ static void listener(void)
 
 static const struct pgas_case cases[] = {
     {"read-flag", read_flag}, {"read-early-flag", read_early_flag}, {"locked", locked},
-    {"locked-written", locked_written}, {"read-data", read_data}, {"chain", chain},
+    {"locked-written", locked_written}, {"read-data", read_data}, {"chain", chain}, {"datagrams", datagrams},
     {"listener", listener},
 };
 
