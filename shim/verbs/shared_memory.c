@@ -153,6 +153,26 @@ static void forget(void *addr, size_t size)
 	sr_unlock(&mapped.lock);
 }
 
+void sr_shared_protected(void *addr, size_t size)
+{
+	uintptr_t begin = (uintptr_t)addr, end = begin + ((size + PAGE - 1) & ~(PAGE - 1ul));
+
+	sr_lock(&mapped.lock);
+	for (size_t i = mapped.n; i--;) {
+		struct mapping m = mapped.list[i];
+		uintptr_t m_end = m.addr + m.size;
+
+		if (m.announced || end <= m.addr || m_end <= begin)
+			continue;
+		mapped.list[i] = mapped.list[--mapped.n];
+		if (m.addr < begin)
+			mapped.list[mapped.n++] = (struct mapping){m.addr, begin - m.addr, m.object, m.offset, false};
+		if (end < m_end && mapped.n < MAPPINGS)
+			mapped.list[mapped.n++] = (struct mapping){end, m_end - end, m.object, m.offset + (end - m.addr), false};
+	}
+	sr_unlock(&mapped.lock);
+}
+
 static void announce(void *addr, size_t size, uint64_t object, uint64_t offset, void *site);
 
 /* A fork: of recordings by earlier versions, the replay finds no such record. */

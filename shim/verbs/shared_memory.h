@@ -21,6 +21,9 @@ void sr_shared_start(void);
 /* mmap has returned, with these arguments. */
 void sr_shared_mapped(void *addr, const uint64_t a[6], void *site);
 
+/* mprotect takes these whole pages from the program, as guards for example: what is shared from the first fork on lacks them. */
+void sr_shared_protected(void *addr, size_t size);
+
 /* shmat has returned; the segment is read-only with SHM_RDONLY in the flags. */
 void sr_shared_attached(void *addr, size_t size, int id, int flags, void *site);
 

@@ -108,6 +108,8 @@ static long protect(const struct sr_trapped *c)
 
 	if (!(a[2] & PROT_READ))
 		sr_mr_doubt((void *)a[0], a[1]);
+	if (changes)
+		sr_shared_protected((void *)a[0], a[1]);
 	if (!is_exposed_regions(a[0], a[1]))
 		return sr_make_raw(c->nr, a);
 	if (changes) {

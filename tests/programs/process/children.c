@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -336,6 +337,28 @@ static void executes(void)
 	execv("/bin/sh", argv);
 }
 
+/* Between guards; what the child stores there is found by its parent. */
+static void guarded_memory(void)
+{
+	const size_t page = 4096, pages = 6;
+	char *all = mmap(NULL, pages * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	long *counters = (long *)(all + page);
+	pid_t child;
+
+	mprotect(all, page, PROT_NONE);
+	mprotect(all + (pages - 1) * page, page, PROT_NONE);
+	counters[0] = now();
+	child = fork();
+	if (!child) {
+		for (int i = 1; i < 1000; i++)
+			counters[i] = now() + counters[i - 1];
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	for (int i = 0; i < 1000; i += 100)
+		printf("%ld\n", counters[i]);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -350,6 +373,7 @@ static const struct {
     {"with_threads", with_threads},
     {"signals_of_a_child", signals_of_a_child},
     {"executes", executes},
+    {"guarded_memory", guarded_memory},
 };
 
 int main(int argc, char **argv)
