@@ -74,8 +74,8 @@ MUTANTS = {
                           [("steal_victim", "steal_thief")], known=[("steal_victim", "steal_thief")]),
     # Messages and blocks.
     "messages-sent": mutant("messages 10 4", 3, "messages.c", [("return sends_done >= round * (uint64_t)(pgas.ranks - 1);", "return true;")],
-                            [("send", "make|send", "in-flight"), ("do_round", "do_round")], must=[("send", "make|send", "in-flight")],
-                            known=[("do_round", "do_round")]),
+                            [("send", "make|send", "in-flight"), ("do_round", "do_round|pgas_load")], must=[("send", "make|send", "in-flight")],
+                            known=[("do_round", "do_round|pgas_load")]),
     "blocks-wait": mutant("blocks 4", 3, "blocks.c", [("pgas_wait_for(&box->round[from], (uint64_t)round);", ";")], [("put_blocks", "read_part|see")]),
     "blocks-barrier": mutant("blocks 4", 3, "blocks.c", [("read_part(from);\n\t\tpgas_barrier();", "read_part(from);")],
                              [("put_blocks", "read_part|see"), ("put_blocks|put_round", "fill|put_round", "in-flight")]),
