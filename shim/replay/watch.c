@@ -27,7 +27,7 @@ static struct {
 		struct sr_watch_access a;
 		uint64_t event;
 		bool is_polled;
-	} recent[RECENT]; /* reported, by hash */
+	} *recent; /* RECENT: reported, by hash */
 	uint64_t event;
 	struct sr_lock lock;
 } watch = {.fd = -1};
@@ -271,7 +271,8 @@ bool sr_watch_start(int fd)
 	watch.fd = fd;
 	bytes = head.ranges * sizeof(*watch.ranges);
 	watch.ranges = map(whole_pages(bytes));
-	if (!watch.ranges || !read_at(watch.ranges, bytes, sizeof(head)))
+	watch.recent = map(whole_pages(RECENT * sizeof(*watch.recent)));
+	if (!watch.ranges || !watch.recent || !read_at(watch.ranges, bytes, sizeof(head)))
 		return false;
 	watch.ranges_n = head.ranges;
 	watch.changes = UINT64_MAX;
