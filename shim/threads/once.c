@@ -42,7 +42,8 @@ static void run_once_routine(void)
 
 typedef int (*once_function)(int *control, void (*routine)(void));
 
-static int record_once(struct sr_thread *t, once_function real, int *control, void (*routine)(void))
+/* In a replay as well: the routine's frames are where they were. */
+static int call_real(struct sr_thread *t, once_function real, int *control, void (*routine)(void))
 {
 	int err;
 
@@ -60,20 +61,6 @@ static int record_once(struct sr_thread *t, once_function real, int *control, vo
 	return err;
 }
 
-/* The trace says which thread runs the routine. */
-static void replay_once(struct sr_thread *t, int *control, void (*routine)(void))
-{
-	uint64_t none[1] = {0};
-
-	if (!sr_engine->comes_next(t, SR_CALL_once_init))
-		return;
-	sr_call(SR_CALL_once_init, none, (void *)routine);
-	routine();
-	sr_call(SR_CALL_once_done, none, (void *)routine);
-	/* Mark it as glibc does, for those of glibc's functions that are not intercepted. */
-	__atomic_store_n(control, 2, __ATOMIC_RELEASE);
-}
-
 static int once(once_function real, int *control, void (*routine)(void), void *site)
 {
 	struct sr_thread *t = &sr_self;
@@ -82,10 +69,9 @@ static int once(once_function real, int *control, void (*routine)(void), void *s
 
 	if (!sr_engine || !sr_threaded || t->depth || sr_is_verbs_library(site))
 		return real(control, routine);
-	if (sr_engine->replays)
-		replay_once(t, control, routine);
-	else
-		err = record_once(t, real, control, routine);
+	/* The trace says which thread runs the routine. */
+	if (!sr_engine->replays || sr_engine->comes_next(t, SR_CALL_once_init))
+		err = call_real(t, real, control, routine);
 	sr_call(SR_CALL_once, a, site);
 	return err;
 }

@@ -466,6 +466,32 @@ static void exit_in_a_handler_at_exit(void)
 		__builtin_ia32_pause();
 }
 
+/* A routine that is run once: its frame must be where it was, as it gives a thread an address in it (node). */
+static void *end_at_once(void *argument)
+{
+	return argument;
+}
+
+static void begin_a_thread(void)
+{
+	pthread_t id;
+	void *result = NULL;
+	int mine;
+
+	pthread_create(&id, NULL, end_at_once, &mine);
+	pthread_join(id, &result);
+	puts(result == &mine ? "it had the address" : "it had another address");
+}
+
+static void once_with_an_address(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	begin_a_thread();
+	pthread_once(&once, begin_a_thread);
+	pthread_once(&once, begin_a_thread);
+}
+
 /* Threads that wait while others load code: nothing interrupts them. */
 static int wake_up[2][2];
 
@@ -550,6 +576,7 @@ static const struct {
     {"heap-churn", many_registrations},
     {"exit-under-an-exit", exit_under_an_exit},
     {"exit-in-a-handler-at-exit", exit_in_a_handler_at_exit},
+    {"once-with-an-address", once_with_an_address},
 };
 
 int main(int argc, char **argv)
