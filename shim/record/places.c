@@ -17,6 +17,7 @@
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/decode.h"
 #include "shim/exposed/x86/mentions.h"
+#include "shim/memory/heap.h"
 #include "shim/memory/images.h"
 #include "shim/record/notes.h"
 #include "shim/record/serial.h"
@@ -62,7 +63,7 @@ static struct {
 	struct sr_place place;
 	/* What the code loaded and stored, with the values from before. */
 	uint32_t touched;
-	struct sr_place_word word[TOUCHED_MAX];
+	struct sr_place_word *word; /* TOUCHED_MAX */
 } step = {.turn_max = TURN_MAX};
 
 /* Instructions at which threads have been stopped, or could be. */
@@ -72,7 +73,7 @@ static struct known {
 	uintptr_t pc;
 	uint8_t length; /* of what a jump changes */
 	uint8_t kind;
-} known[KNOWN_MAX];
+} *known;
 static uint32_t known_n;
 
 /* ------------------------------------------------------------------- asking */
@@ -485,7 +486,10 @@ static bool has_several_processors(void)
 
 void sr_places_record(bool may_part)
 {
-	if (sr_signals_claim(SIGSEGV, on_message) || sr_signals_claim(SIGTRAP, on_step))
+	/* Not in the library's image: few processes need them. */
+	known = sr_alloc_zeroed(KNOWN_MAX * sizeof(*known));
+	step.word = sr_alloc_zeroed(TOUCHED_MAX * sizeof(*step.word));
+	if (!known || !step.word || sr_signals_claim(SIGSEGV, on_message) || sr_signals_claim(SIGTRAP, on_step))
 		return;
 	sr_token_stop_holder = ask;
 	if (may_part && has_several_processors())
