@@ -8,6 +8,7 @@ The bounds are some ten times what a quiet machine takes.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -46,9 +47,14 @@ def yields(tap, directory):
     the same page: what it has of that page is older. Four ranks on two processors.
     """
     trace = os.path.join(directory, "laplace.srec")
-    status, seconds, said = record(directory, trace, 4, ["laplace", "64", "300"])
+    # Whether a rank finds its page older than the number in it is chance; on a busy machine it may find it never.
+    for _ in range(5):
+        shutil.rmtree(trace, ignore_errors=True)
+        status, seconds, said = record(directory, trace, 4, ["laplace", "64", "300"])
+        events = subprocess.run([SREPLAY, "dump", trace], capture_output=True, text=True).stdout
+        if status or "yield" in events:
+            break
     tap.ok(status == 0 and seconds and seconds < 1, "a loop that gives up its processor sees what has come", "%s\n%s" % (status, said))
-    events = subprocess.run([SREPLAY, "dump", trace], capture_output=True, text=True).stdout
     tap.ok("yield" in events, "it was shown that as it gave up its processor", events[:2000])
     for rank in (1, 2):
         exact, took, err = timed_replay(trace, rank)
