@@ -7,6 +7,7 @@
 
 #include "logd/base/opcodes.h"
 #include "logd/base/page.h"
+#include "shim/replay/group/fetches.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/regions.h"
 
@@ -167,10 +168,11 @@ static struct sr_received_piece *left_out(const struct sr_value *v)
 }
 
 /* The bytes are in memory now, from the message or, without one, from outside. */
-static void enter(const struct sr_value *v, struct sr_request_qp *q, struct sr_group_channel *in,
-		  const struct sr_group_message *m, uint32_t from)
+static void enter(const struct sr_value *v, struct sr_request_qp *q, const struct sr_request *r,
+		  struct sr_group_channel *in, const struct sr_group_message *m, uint32_t from)
 {
 	struct sr_received_piece *expected = left_out(v);
+	struct sr_landing landing = {.fetched_after = r->fetch};
 
 	if (expected && m) {
 		sr_value_produced(v, in, m, from);
@@ -179,7 +181,8 @@ static void enter(const struct sr_value *v, struct sr_request_qp *q, struct sr_g
 	} else if (expected && in) {
 		sr_group_has_ended((uint32_t)in->key.from);
 	} else if (m) {
-		sr_value_received(v, in, m, from, sharing(sr_request_receives(q), v->addr, v->length));
+		landing.sharing = sharing(sr_request_receives(q), v->addr, v->length);
+		sr_value_received(v, in, m, from, &landing);
 	} else {
 		sr_value_from_outside(v);
 	}
@@ -194,7 +197,7 @@ static void compare_received(struct sr_thread *t, struct sr_request_qp *q,
 
 	while (next_piece(&w, &v)) {
 		if (v.bytes && !is_exposed(v.addr, v.length))
-			enter(&v, q, in, m, w.from);
+			enter(&v, q, r, in, m, w.from);
 		else if (v.bytes && m)
 			land(in, m, w.from, v.addr, v.length);
 	}
@@ -401,8 +404,10 @@ static void ended(void *owner, struct sr_send_request *s, bool succeeded)
 	/* A request posted before a reset went to the peer of that time. */
 	if (!succeeded || r->fetched || sr_send_queue_is_stale(&e->q->sends, s))
 		return;
-	if (sr_op(r->opcode) & SR_OP_SCATTERS)
+	if (sr_op(r->opcode) & SR_OP_SCATTERS) {
 		fetched(e->t, e->q, r);
+		sr_fetch_ended(r->fetch, r->num_sge);
+	}
 	r->fetched = true;
 }
 

@@ -7,6 +7,7 @@
  *   channel.c   messages from one queue pair to another
  *   history.c   all writes to each member's memory
  *   landed.c    which writes a value consists of that the trace leaves out (landed.h)
+ *   fetches.c   where a process's own READs and atomics put their results (fetches.h)
  *   contents.c  what a process itself stores where its peers may READ it
  *   transfer.c  moves bytes from member to member: through the file, or over a device
  *   requests.c, posts.c, completions.c   queue pairs and their requests (requests.h)
@@ -232,9 +233,15 @@ enum sr_sharing {
 	SR_SHARED_SHIFTED, /* yes, at other addresses */
 };
 
+/* What else may have landed in the memory of a receive, and over its message. */
+struct sr_landing {
+	enum sr_sharing sharing;
+	uint64_t fetched_after; /* what this process fetched and had not got at that end: fetches.h */
+};
+
 /* A message brought the value; `from`: its offset in the message. */
 void sr_value_received(const struct sr_value *v, struct sr_group_channel *c,
-		       const struct sr_group_message *m, uint32_t from, enum sr_sharing sharing);
+		       const struct sr_group_message *m, uint32_t from, const struct sr_landing *landing);
 /* The record lacks the value's bytes: stores those of the message in the program's memory. */
 void sr_value_produced(const struct sr_value *v, struct sr_group_channel *c,
 		       const struct sr_group_message *m, uint32_t from);

@@ -4,6 +4,7 @@
 
 #include "logd/base/opcodes.h"
 #include "shim/memory/heap.h"
+#include "shim/replay/group/fetches.h"
 #include "shim/verbs/objects.h"
 
 /* The memory of the request's list.  A piece is NULL if the CPU has no address for it. */
@@ -45,6 +46,23 @@ static void expect(struct sr_thread *t, const struct sr_request *r)
 		sr_contents_expected(t, r->sge[i].addr, r->sge[i].length);
 }
 
+/* The request's results may land in the memory of its list. */
+static void begin_fetch(const struct sr_request_qp *q, struct sr_request *r)
+{
+	struct sr_fetch f = {.member = q->peer, .remote_addr = r->remote_addr, .origin = r->origin};
+
+	for (uint32_t i = 0; i < r->num_sge; i++) {
+		uint64_t number;
+
+		f.addr = r->sge[i].addr;
+		f.length = r->sge[i].length;
+		number = sr_fetch_posted(&f);
+		if (!i)
+			r->fetch = number;
+		f.remote_addr += f.length;
+	}
+}
+
 /* Applies the request to the peer and makes it outstanding. */
 static void post(struct sr_thread *t, struct sr_request_qp *q, struct sr_request *r,
 		 const struct sr_group_origin *origin)
@@ -61,8 +79,10 @@ static void post(struct sr_thread *t, struct sr_request_qp *q, struct sr_request
 	r->origin = *origin;
 	r->send.completes_as = (uint8_t)sr_op_completes_as(r->opcode);
 	sr_send_queue_post(&q->sends, &r->send);
-	if (does & SR_OP_SCATTERS)
+	if (does & SR_OP_SCATTERS) {
 		expect(t, r);
+		begin_fetch(q, r);
+	}
 	if (q->peer < 0)
 		return;
 	if (sr_group_over_device() && !by)
@@ -144,6 +164,7 @@ void sr_request_post_receives(struct sr_thread *t, struct sr_recv_queue *to,
 		if (!r)
 			return;
 		r->receive.wr_id = wr->wr_id;
+		r->fetch = sr_fetch_ends();
 		expect(t, r);
 		sr_recv_queue_post(to, &r->receive);
 	}

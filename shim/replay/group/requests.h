@@ -29,6 +29,7 @@ struct sr_request {
 	uint64_t remote_addr;
 	uint64_t compare_add, swap;
 	uint64_t change; /* atomic: its entry in the peer's history; 0: none */
+	uint64_t fetch;  /* READ, atomic: its first element in fetches.c; receive: the latest end there when it was posted */
 	uint32_t imm_data;
 	struct sr_buf inlined; /* from the builders, which copy inline data at once */
 	bool is_inline;

@@ -15,6 +15,7 @@
 
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
+#include "shim/replay/group/fetches.h"
 #include "shim/replay/group/own.h"
 #include "replay/abi/group.h"
 #include "shim/exposed/exposed.h"
@@ -163,19 +164,40 @@ static bool is_overwritten(const struct sr_value *v, const struct sr_group_chann
 	return is_in_later(&l);
 }
 
+/* These bytes differ from the message's: a READ of this process landed over them, or the trace contradicts itself. */
+static bool is_fetched_over(const struct sr_value *v, struct difference d, uint64_t fetched_after)
+{
+	struct sr_value part = *v;
+	const struct sr_fetch *f;
+
+	part.addr += d.first;
+	part.bytes += d.first;
+	part.length = d.end - d.first;
+	f = sr_fetch_over(fetched_after, part.addr, part.length);
+	if (!f)
+		return false;
+	if (f->member < 0)
+		sr_value_from_outside(&part);
+	else
+		sr_value_fetched(&part, (uint32_t)f->member, f->remote_addr + (part.addr - f->addr), &f->origin);
+	return true;
+}
+
 void sr_value_received(const struct sr_value *v, struct sr_group_channel *c,
-		       const struct sr_group_message *m, uint32_t from, enum sr_sharing sharing)
+		       const struct sr_group_message *m, uint32_t from, const struct sr_landing *landing)
 {
 	struct difference d = compare(v, c, m, from);
 
-	if (!d.any || sharing == SR_SHARED_SHIFTED ||
-	    (sharing == SR_SHARED_ALIKE && is_overwritten(v, c, m, from, d))) {
+	if (!d.any || landing->sharing == SR_SHARED_SHIFTED ||
+	    (landing->sharing == SR_SHARED_ALIKE && is_overwritten(v, c, m, from, d))) {
 		report(v, 0, v->length, &m->origin, d.any ? SR_FOUND_SEVERAL : 0);
 		return;
 	}
 	report(v, 0, d.first, &m->origin, 0);
-	report(v, d.first, d.end - d.first, NULL, 0);
 	report(v, d.end, v->length - d.end, &m->origin, 0);
+	if (is_fetched_over(v, d, landing->fetched_after))
+		return;
+	report(v, d.first, d.end - d.first, NULL, 0);
 	contradict(v, c, m, from, d.first);
 }
 
