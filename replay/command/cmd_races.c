@@ -60,6 +60,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 
+	/* Under the sanitizers the compiler thinks that arg may be NULL. */
 	switch (key) {
 	case KEY_MODEL:
 		if (strcmp(arg, "device") && strcmp(arg, "iba"))
@@ -68,14 +69,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_LOCAL:
 		if (strcmp(arg, "replay") && strcmp(arg, "recorded") && strcmp(arg, "none"))
-			/* Under the sanitizers the compiler thinks that it may be NULL. */
 			argp_error(state, "--local=%s: expected replay, recorded or none", arg ? arg : "");
 		o->replays = !strcmp(arg, "replay");
 		o->no_loads = !strcmp(arg, "none");
 		return 0;
 	case KEY_PREDICT:
 		if (strcmp(arg, "order") && strcmp(arg, "locks"))
-			argp_error(state, "--predict=%s: expected order or locks", arg);
+			argp_error(state, "--predict=%s: expected order or locks", arg ? arg : "");
 		o->predict = strcmp(arg, "locks") ? SR_PREDICT_ORDER : SR_PREDICT_LOCKS;
 		return 0;
 	case KEY_SUPPRESS:
