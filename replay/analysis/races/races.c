@@ -310,10 +310,14 @@ static bool is_known(const void *argument, const struct sr_access *a, const stru
 	return sr_keymap_get(&f->pairs, key_of_pair(f, a, b), &is);
 }
 
-/* Is it a load that nobody was seen waiting at? */
+/*
+ * Is it a load that nobody was seen waiting at?  What atomics change is a counter or a lock: a load that finds it as it
+ * has to be at once does not wait, but would have.
+ */
 static bool may_be_data(const struct sr_races *r, const struct sr_race *s)
 {
-	return r->how.watches && s->class == SR_RACE_SYNC && load_of(s)->kind == SR_ACCESS_LOAD && !load_of(s)->is_polled;
+	return r->how.watches && s->class == SR_RACE_SYNC && load_of(s)->kind == SR_ACCESS_LOAD && !load_of(s)->is_polled &&
+	       change_of(s)->kind != SR_ACCESS_ATOMIC;
 }
 
 /* Words that nobody waits for, and that order nothing else, are data. */

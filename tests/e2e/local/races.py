@@ -45,7 +45,7 @@ LITMUS = {
     "gather-same-store-racing": {"in-flight"},
     "write-read-flag": NONE, "write-read-early-flag": {"data"}, "write-read-counter": NONE,
     "write-read-late-counter": {"data"}, "write-read-lock": NONE, "atomic-write-barrier": NONE,
-    "atomic-write-flag": NONE, "load-counter": NONE, "store-write-barrier": NONE,
+    "atomic-write-flag": NONE, "load-counter": NONE, "load-late-counter": NONE, "store-write-barrier": NONE,
     "store-read-flag": NONE, "load-socket": NONE, "load-early-socket": {"data"},
     "write-read-socket": NONE, "write-read-early-socket": {"data"},
 }

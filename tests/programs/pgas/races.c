@@ -800,6 +800,18 @@ static void load_counter(void)
 	}
 }
 
+/* The counter has its value when it is looked at: no load of it waits. */
+static void load_late_counter(void)
+{
+	if (is(0)) {
+		pgas_fetch_add(OWNER, &shared->counter, 1);
+	} else if (is(OWNER)) {
+		usleep(50000);
+		while (!pgas_load(&shared->counter))
+			;
+	}
+}
+
 static void store_write_barrier(void)
 {
 	if (is(OWNER))
@@ -949,6 +961,7 @@ static const struct pgas_case cases[] = {
     {"atomic-write-barrier", atomic_write_barrier},
     {"atomic-write-flag", atomic_write_flag},
     {"load-counter", load_counter},
+    {"load-late-counter", load_late_counter},
     {"store-write-barrier", store_write_barrier},
     {"store-read-flag", store_read_flag},
     {"load-socket", load_socket},
