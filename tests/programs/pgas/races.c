@@ -604,34 +604,43 @@ static void gather_store_completion(void)
 	}
 }
 
-/* The next completion: there is one. */
-static void await_one(void)
+/* The wr_id of requests of this program; those of the runtime have their peer's number. */
+#define OWN_REQUEST 1000u
+
+/* Until this program's own request has completed; the runtime counts the completions of its own. */
+static void await_own(void)
 {
 	struct ibv_wc wc;
 
-	while (!ibv_poll_cq(pgas.cq, 1, &wc))
-		;
+	for (;;) {
+		if (!ibv_poll_cq(pgas.cq, 1, &wc))
+			continue;
+		if (wc.wr_id == OWN_REQUEST)
+			return;
+		pgas.peers[wc.wr_id].done++;
+	}
 }
 
 /* A message from rank 0 comes into a buffer to which rank 1 stores. */
 static void receive(bool store_early)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)mine, .length = BYTES, .lkey = pgas.private.mr->lkey};
-	struct ibv_recv_wr *bad_receive, receive = {.sg_list = &sge, .num_sge = 1};
-	struct ibv_send_wr *bad_send, send = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_recv_wr *bad_receive, receive = {.wr_id = OWN_REQUEST, .sg_list = &sge, .num_sge = 1};
+	struct ibv_send_wr *bad_send, send = {
+	    .wr_id = OWN_REQUEST, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 
 	if (is(0)) {
 		pgas_wait_for(&shared->flag, 1);
 		if (ibv_post_send(pgas.peers[1].qp, &send, &bad_send))
 			pgas_fail("cannot send");
-		await_one();
+		await_own();
 	} else if (is(1)) {
 		if (ibv_post_recv(pgas.peers[0].qp, &receive, &bad_receive))
 			pgas_fail("cannot post a receive");
 		pgas_put(0, &shared->flag, &one, sizeof(one));
 		if (store_early)
 			mine[3] = 99;
-		await_one();
+		await_own();
 		if (!store_early)
 			mine[3] = 99;
 	}
