@@ -129,6 +129,15 @@ INLINE void draw_return(struct recording *r, const enum threads how)
 		r->order[r->head.orders++] = sr_draw_event();
 }
 
+/* A poll that found something may repeat as well: the idle ones behind it are no repetitions of that. */
+static inline void note_poll(const struct recording *r)
+{
+	if (r->t->repeats && !r->head.result)
+		sr_idle_poll_repeats(r->t, r->a, r->head.site, r->head.error);
+	else
+		r->t->idle.cq = 0;
+}
+
 INLINE void emit(struct recording *r, const enum threads how)
 {
 	struct sr_thread *t = r->t;
@@ -145,8 +154,8 @@ INLINE void emit(struct recording *r, const enum threads how)
 		if (__builtin_expect(t->sums.events >= SR_CHECK_EVENTS, 0))
 			sr_emit_check(t);
 	}
-	if (how == ALONE && r->n == SR_CALL_poll_cq && t->repeats && !r->head.result)
-		sr_idle_poll_repeats(t, r->a, r->head.site, r->head.error);
+	if (how == ALONE && r->n == SR_CALL_poll_cq)
+		note_poll(r);
 	if (__builtin_expect(sr_regions_on, 0))
 		sr_regions_call_ends(r->pinned);
 	if (how != ALONE && is_output(r->d))

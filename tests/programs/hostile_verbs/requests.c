@@ -195,7 +195,31 @@ static void polls_that_nearly_repeat(void)
 	show_completions();
 }
 
+/* Completions that are equal, polled one by one, behind polls that found nothing and before such. */
+static void completions_that_repeat(void)
+{
+	struct ibv_wc wc[1];
+	int found = 0;
+
+	memset(wc, 0, sizeof(wc));
+	for (int round = 0; round < 20; round++) {
+		for (int i = 0; i < 3; i++) {
+			struct ibv_sge from = piece(0, 8);
+			struct ibv_send_wr wr = {.wr_id = 5, .sg_list = &from, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+						 .send_flags = IBV_SEND_SIGNALED,
+						 .wr.rdma = {(uintptr_t)memory + 8 * PAGE, mr->rkey}}, *bad;
+
+			ibv_post_send(qp, &wr, &bad);
+		}
+		for (int i = 0; i < 12; i++)
+			found += poll_idly(cq, 1, wc, 0) / 1000 << (i % 4);
+	}
+	printf("completions: %d\n", found);
+	show_completions();
+}
+
 const struct hostile_case requests_cases[] = {
+    {"completions-that-repeat", completions_that_repeat},
     {"polls-that-nearly-repeat", polls_that_nearly_repeat},
     {"lists-that-are-too-long", lists_that_are_too_long},
     {"inline-data-that-is-too-long", inline_data_that_is_too_long},
