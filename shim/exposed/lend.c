@@ -258,7 +258,7 @@ void sr_exposed_note_target(const void *addr, size_t length)
 {
 	uintptr_t end = (uintptr_t)addr + length;
 
-	for (uintptr_t at = (uintptr_t)addr & ~(PAGE - 1ul); at < end; at = next_page(at)) {
+	for (uintptr_t at = (uintptr_t)addr & PAGE_MASK; at < end; at = next_page(at)) {
 		struct page *p = page_at(at);
 
 		if (p && p->users)

@@ -3,8 +3,8 @@
  * idle_poll.h: recording: a poll that finds nothing, as the thread's last call did, and has the same record.
  *
  * Loops that wait do little else, so the wrapper of ibv_poll_cq does all of it: it asks the provider and counts.
- * The record engine says when that is enough.  Everything that could change its answer, but for what is_idle_again()
- * looks at, is a recorded call of this thread, the only one of the process.
+ * The record engine says when that is enough.  Everything that could change its answer, but for what
+ * sr_idle_poll_is_again() looks at, is a recorded call of this thread, the only one of the process.
  */
 #ifndef SHIM_VERBS_IDLE_POLL_H
 #define SHIM_VERBS_IDLE_POLL_H

@@ -39,26 +39,11 @@ static uint8_t *mark(const struct sr_race_model *m, const struct sr_race_flag *f
 	return marks;
 }
 
-/* Takes the orders from changes to loads out of the model. */
-static void cut(struct sr_race_model *m, const uint8_t *marks)
+static bool tells_flag(const void *argument, uint32_t from, uint32_t to)
 {
-	for (size_t i = 0; i < m->moments_n; i++) {
-		uint32_t *link = &m->moments[i].orders;
+	const uint8_t *marks = argument;
 
-		while (marks[i] & IS_CHANGE && *link != SR_NO_MOMENT) {
-			struct sr_moment_order *o = &m->orders[*link];
-
-			if (!o->is_read || !(marks[o->to] & IS_LOAD)) {
-				link = &o->next;
-				continue;
-			}
-			m->moments[o->to].waits--;
-			m->moments[o->to].sure_waits -= o->surety == SR_SURE;
-			if (o->choice)
-				m->choices[o->choice - 1]--;
-			*link = o->next;
-		}
-	}
+	return marks[from] & IS_CHANGE && marks[to] & IS_LOAD;
 }
 
 static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered, uint16_t doubts)
@@ -89,7 +74,7 @@ int sr_race_find_flag(struct sr_race_model *m, struct sr_race_flag *f)
 
 	f->is_flag = false;
 	if (marks && kept[0] && kept[1] && (kept[2] || !m->choices_n)) {
-		cut(m, marks);
+		sr_model_cut_reads(m, tells_flag, marks);
 		ret = sr_sweep(m, &sweep);
 		memcpy(m->moments, kept[0], moments);
 		memcpy(m->orders, kept[1], orders);

@@ -65,6 +65,33 @@ void sr_model_order(struct sr_race_model *m, uint32_t from, uint32_t to, enum sr
 	m->moments[to].sure_waits += surety == SR_SURE;
 }
 
+static void forget_order(struct sr_race_model *m, const struct sr_moment_order *o)
+{
+	m->moments[o->to].waits--;
+	m->moments[o->to].sure_waits -= o->surety == SR_SURE;
+	if (o->choice)
+		m->choices[o->choice - 1]--;
+}
+
+void sr_model_cut_reads(struct sr_race_model *m, bool (*is_cut)(const void *argument, uint32_t from, uint32_t to),
+			const void *argument)
+{
+	for (uint32_t from = 0; from < m->moments_n; from++) {
+		uint32_t *link = &m->moments[from].orders;
+
+		while (*link != SR_NO_MOMENT) {
+			struct sr_moment_order *o = &m->orders[*link];
+
+			if (!o->is_read || !is_cut(argument, from, o->to)) {
+				link = &o->next;
+				continue;
+			}
+			forget_order(m, o);
+			*link = o->next;
+		}
+	}
+}
+
 uint32_t sr_model_choice(struct sr_race_model *m)
 {
 	uint32_t *at = sr_grow((void **)&m->choices, m->choices_n, &m->choices_room, sizeof(*at));

@@ -133,6 +133,9 @@ uint32_t sr_model_moment(struct sr_race_model *m, uint32_t lane);
 
 /* Nothing happens if one of them is SR_NO_MOMENT or both are the same. */
 void sr_model_order(struct sr_race_model *m, uint32_t from, uint32_t to, enum sr_surety surety, bool is_read);
+/* Takes out the orders by what was read, from a moment to another one, of which is_cut() says so. */
+void sr_model_cut_reads(struct sr_race_model *m, bool (*is_cut)(const void *argument, uint32_t from, uint32_t to),
+			const void *argument);
 /*
  * A moment read a value that one of several moments left: each of them may come before it, and what comes before all
  * of them surely does.  The number of a choice; then its orders, all to one moment.

@@ -62,26 +62,12 @@ void sr_sections_free(struct sr_sections *s)
 
 /* -------------------------------------------------------------- other orders */
 
-/* Who has had the lock before decides no more what comes next. */
-static void cut(struct sr_race_model *m, const struct sr_sections *s)
+static bool is_attempt(const void *argument, uint32_t from, uint32_t to)
 {
-	for (size_t i = 0; i < m->moments_n; i++) {
-		uint32_t *link = &m->moments[i].orders;
+	const struct sr_sections *s = argument;
 
-		while (*link != SR_NO_MOMENT) {
-			struct sr_moment_order *o = &m->orders[*link];
-
-			if (!o->is_read || !s->is_attempt[o->to]) {
-				link = &o->next;
-				continue;
-			}
-			m->moments[o->to].waits--;
-			m->moments[o->to].sure_waits -= o->surety == SR_SURE;
-			if (o->choice)
-				m->choices[o->choice - 1]--;
-			*link = o->next;
-		}
-	}
+	(void)from;
+	return s->is_attempt[to];
 }
 
 struct pass {
@@ -168,7 +154,8 @@ int sr_sections_reorder(struct sr_collect *c, struct sr_sections *s)
 	struct pass p = {.c = c, .s = s, .added = 1};
 	int err = 0;
 
-	cut(c->m, s);
+	/* Another rank may have the lock first: what an attempt read there orders nothing. */
+	sr_model_cut_reads(c->m, is_attempt, s);
 	for (size_t i = 0; i < s->n && !err; i++)
 		err = sr_keymap_put(&p.ends, s->all[i].end, i);
 	for (int i = 0; i < PASSES_MOST && p.added && !err; i++)
