@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "replay/analysis/races/races.h"
 #include "replay/analysis/log/sizes.h"
@@ -24,16 +25,18 @@
 #include "replay/print/races.h"
 
 #define FOUND_RACES 1 /* the exit status */
+#define JOBS_MOST   256
 
 struct options {
 	struct sr_trace_options common;
 	const char *suppress;
 	enum sr_memory_model memory;
 	enum sr_race_predict predict;
+	unsigned int jobs;
 	bool no_loads, replays, notes;
 };
 
-enum { KEY_LOCAL = 256, KEY_MODEL, KEY_PREDICT, KEY_SUPPRESS, KEY_NOTES };
+enum { KEY_LOCAL = 256, KEY_MODEL, KEY_PREDICT, KEY_SUPPRESS, KEY_NOTES, KEY_JSON };
 
 static const struct argp_option option_list[] = {
     {"model", KEY_MODEL, "MODEL", 0,
@@ -46,15 +49,33 @@ static const struct argp_option option_list[] = {
      0},
     {"predict", KEY_PREDICT, "HOW", 0,
      "order (default): who has a lock comes after those that had it before, as in the recorded run; locks: those that have a lock may "
-     "come in another order, and only exclude each other",
+     "come in another order, and only exclude each other; lockset: as locks, and possible races of what only a barrier or a lock is to keep apart",
      0},
     {"group", 'g', "LIST", 0, "races in the memory of these ranks only, e.g. 0,2-5", 0},
     {"notes", KEY_NOTES, NULL, 0, "print notes as well: flags, equal values, and what is only possible", 0},
     {"suppress", KEY_SUPPRESS, "FILE", 0, "leave out races whose places match a line of FILE", 0},
-    {"json", 'j', NULL, 0, "print JSON: a line for the trace, and one for each race", 0},
+    {"jobs", 'j', "N", 0, "replay N ranks at once (default: one for each CPU); what is found does not depend on it", 0},
+    {"json", KEY_JSON, NULL, 0, "print JSON: a line for the trace, and one for each race", 0},
     SR_QUIET_OPTION,
     {0},
 };
+
+static unsigned int parse_jobs(const char *arg, struct argp_state *state)
+{
+	char *end;
+	long n = strtol(arg, &end, 10);
+
+	if (*end || end == arg || n < 1 || n > JOBS_MOST)
+		argp_error(state, "-j %s: expected a number from 1 to %d", arg, JOBS_MOST);
+	return (unsigned int)n;
+}
+
+static unsigned int usual_jobs(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n < 1 ? 1 : n > JOBS_MOST ? JOBS_MOST : (unsigned int)n;
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -74,15 +95,20 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->no_loads = !strcmp(arg, "none");
 		return 0;
 	case KEY_PREDICT:
-		if (strcmp(arg, "order") && strcmp(arg, "locks"))
-			argp_error(state, "--predict=%s: expected order or locks", arg ? arg : "");
-		o->predict = strcmp(arg, "locks") ? SR_PREDICT_ORDER : SR_PREDICT_LOCKS;
+		if (strcmp(arg, "order") && strcmp(arg, "locks") && strcmp(arg, "lockset"))
+			argp_error(state, "--predict=%s: expected order, locks or lockset", arg ? arg : "");
+		o->predict = !strcmp(arg, "lockset") ? SR_PREDICT_LOCKSET : strcmp(arg, "locks") ? SR_PREDICT_ORDER : SR_PREDICT_LOCKS;
 		return 0;
 	case KEY_SUPPRESS:
 		o->suppress = arg;
 		return 0;
 	case KEY_NOTES:
 		o->notes = true;
+		return 0;
+	case KEY_JSON:
+		return sr_parse_trace_options('j', NULL, state, &o->common);
+	case 'j':
+		o->jobs = parse_jobs(arg, state);
 		return 0;
 	default:
 		return sr_parse_trace_options(key, arg, state, &o->common);
@@ -235,6 +261,8 @@ static void say_doubts(const struct sr_races *r)
 	if (r->run.counts.holes)
 		sr_note("the trace lacks %" PRIu64 " calls: no more than possible races can be found",
 			r->run.counts.holes);
+	if (r->not_asked)
+		sr_note("%" PRIu64 " ordered pairs were not looked at for barriers between them (--predict=lockset)", r->not_asked);
 }
 
 static int print_all(const struct options *o, struct sr_races *r)
@@ -336,7 +364,7 @@ static int find(const struct options *o, struct sr_trace *t)
 		return status;
 	ret = sr_links_find(&links, t, NULL, &err);
 	if (!ret && o->replays) {
-		if (!sr_watches_find(&watches, &stacks, &r.how, o->common.dir))
+		if (!sr_watches_find(&watches, &stacks, &r.how, o->common.dir, o->jobs))
 			goto out;
 		r.how.watches = &watches;
 		r.stacks = &stacks;
@@ -368,7 +396,7 @@ static bool leaves_out(const struct sr_trace *t, const char *dir)
 
 int sr_cmd_races(int argc, char **argv)
 {
-	struct options o = {.replays = true};
+	struct options o = {.replays = true, .jobs = usual_jobs()};
 	struct sr_trace *t;
 	struct sr_error err;
 	int status;

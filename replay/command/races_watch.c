@@ -17,11 +17,24 @@ struct watching {
 	struct sr_race_stacks *stacks;
 	const struct sr_race_collecting *how;
 	const char *dir;
-	char place[64], file[128], verdict[128], stack_file[128];
+	unsigned int jobs; /* replays at once */
+	char place[64];
 };
 
+/* A rank's replay, and its files. */
+struct watched_rank {
+	char file[128], verdict[128], stack_file[128];
+	pid_t child; /* 0: it has ended, or has not begun */
+	int failed;  /* -errno */
+};
+
+static int32_t number_of(const struct watching *w, size_t rank)
+{
+	return w->how->links->ranks[rank].number;
+}
+
 /* The child: replays one rank, and says nothing. */
-static void __attribute__((noreturn)) run_replay(const struct watching *w, int32_t rank)
+static void __attribute__((noreturn)) run_replay(const struct watching *w, const struct watched_rank *r, int32_t rank)
 {
 	char number[16];
 	int nothing = open("/dev/null", O_RDWR);
@@ -30,15 +43,15 @@ static void __attribute__((noreturn)) run_replay(const struct watching *w, int32
 	dup2(nothing, STDIN_FILENO);
 	dup2(nothing, STDOUT_FILENO);
 	dup2(nothing, STDERR_FILENO);
-	execl("/proc/self/exe", "sreplay", "replay", "--quiet", "--rank", number, "--json", w->verdict, "--watch", w->file, "--stacks", w->stack_file,
+	execl("/proc/self/exe", "sreplay", "replay", "--quiet", "--rank", number, "--json", r->verdict, "--watch", r->file, "--stacks", r->stack_file,
 	      w->dir, (char *)NULL);
 	_exit(SR_EXIT_FAILED);
 }
 
 /* The verdict on the rank's last image. */
-static bool was_exact(const struct watching *w)
+static bool was_exact(const struct watched_rank *r)
 {
-	FILE *f = fopen(w->verdict, "r");
+	FILE *f = fopen(r->verdict, "r");
 	char *line = NULL;
 	size_t room = 0;
 	bool exact = false;
@@ -56,47 +69,83 @@ static bool was_exact(const struct watching *w)
 	return exact;
 }
 
-static int replay(struct watching *w, int32_t rank)
+/* Says what is to be watched, and starts the replay. */
+static void start(const struct watching *w, const struct sr_race_model *m, size_t rank, struct watched_rank *r)
 {
-	pid_t child = fork();
-	int status;
+	const int32_t number = number_of(w, rank);
+	int ranges;
 
-	if (child < 0)
-		return -errno;
-	if (!child)
-		run_replay(w, rank);
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return 0;
+	snprintf(r->file, sizeof(r->file), "%s/stores-%d", w->place, number);
+	snprintf(r->verdict, sizeof(r->verdict), "%s/verdict-%d", w->place, number);
+	snprintf(r->stack_file, sizeof(r->stack_file), "%s/stacks-%d", w->place, number);
+	ranges = sr_race_watches_ask(m, (uint32_t)rank, r->file);
+	if (ranges < 0) {
+		r->failed = ranges;
+		return;
+	}
+	r->child = fork();
+	if (!r->child)
+		run_replay(w, r, number);
+	if (r->child < 0) {
+		r->failed = -errno;
+		r->child = 0;
+	}
 }
 
-/* 0 or -errno. */
-static int watch(struct watching *w, const struct sr_race_model *m, size_t rank)
+static void wait_for(struct watched_rank *r)
 {
-	int32_t number = w->how->links->ranks[rank].number;
-	const uint32_t *threads;
-	int ret;
+	int status;
 
-	snprintf(w->file, sizeof(w->file), "%s/stores-%d", w->place, number);
-	snprintf(w->verdict, sizeof(w->verdict), "%s/verdict-%d", w->place, number);
-	snprintf(w->stack_file, sizeof(w->stack_file), "%s/stacks-%d", w->place, number);
-	ret = sr_race_watches_ask(m, (uint32_t)rank, w->file);
-	if (ret >= 0)
-		ret = replay(w, number);
-	if (!ret && !access(w->verdict, F_OK) && !was_exact(w)) {
+	while (r->child && waitpid(r->child, &status, 0) < 0)
+		if (errno != EINTR) {
+			r->failed = -errno;
+			break;
+		}
+	r->child = 0;
+}
+
+/* What a replay that has ended found.  0 or -errno. */
+static int take(struct watching *w, size_t rank, const struct watched_rank *r)
+{
+	const int32_t number = number_of(w, rank);
+	const uint32_t *threads;
+	int ret = r->failed;
+
+	if (!ret && !access(r->verdict, F_OK) && !was_exact(r)) {
 		sr_note("the replay of rank %d is not exact: races of its loads and stores are no more than possible", number);
 		w->s->doubts[rank] |= SR_DOUBT_REPLAY;
 	}
 	if (sr_trace_threads(w->how->trace, number, &threads) > 1)
 		w->s->doubts[rank] |= SR_DOUBT_THREADS;
 	if (!ret)
-		ret = sr_race_watches_read(w->s, (uint32_t)rank, w->file);
+		ret = sr_race_watches_read(w->s, (uint32_t)rank, r->file);
 	if (!ret)
-		ret = sr_race_stacks_read(w->stacks, (uint32_t)rank, w->stack_file);
-	unlink(w->file);
-	unlink(w->verdict);
-	unlink(w->stack_file);
+		ret = sr_race_stacks_read(w->stacks, (uint32_t)rank, r->stack_file);
+	unlink(r->file);
+	unlink(r->verdict);
+	unlink(r->stack_file);
+	return ret;
+}
+
+/* Some replays at once; what they found is taken rank by rank, so that it comes in the same order each time. */
+static int watch_ranks(struct watching *w, const struct sr_race_model *m)
+{
+	const size_t n = w->how->links->ranks_n;
+	struct watched_rank *ranks = calloc(n + 1, sizeof(*ranks));
+	size_t started = 0;
+	int ret = 0, failed;
+
+	if (!ranks)
+		return sr_fail("no memory left");
+	for (size_t i = 0; i < n; i++) {
+		for (; started < n && started < i + w->jobs; started++)
+			start(w, m, started, &ranks[started]);
+		wait_for(&ranks[i]);
+		failed = take(w, i, &ranks[i]);
+		if (failed && !ret)
+			ret = sr_fail("what rank %d accesses cannot be found: %s", number_of(w, i), strerror(-failed));
+	}
+	free(ranks);
 	return ret;
 }
 
@@ -108,11 +157,8 @@ static bool watch_all(struct watching *w)
 
 	if (ret)
 		sr_fail("%s", err.text);
-	for (size_t i = 0; i < w->how->links->ranks_n && !ret; i++) {
-		ret = watch(w, &run.model, i);
-		if (ret)
-			sr_fail("what rank %d accesses cannot be found: %s", w->how->links->ranks[i].number, strerror(-ret));
-	}
+	else
+		ret = watch_ranks(w, &run.model);
 	sr_race_stacks_sort(w->stacks);
 	if (!ret && (ret = sr_race_watches_sort(w->s)))
 		sr_fail("no memory left");
@@ -121,10 +167,10 @@ static bool watch_all(struct watching *w)
 }
 
 bool sr_watches_find(struct sr_race_watches *s, struct sr_race_stacks *stacks, const struct sr_race_collecting *how,
-		     const char *dir)
+		     const char *dir, unsigned int jobs)
 {
 	const char *tmp = getenv("TMPDIR");
-	struct watching w = {.s = s, .stacks = stacks, .how = how, .dir = dir};
+	struct watching w = {.s = s, .stacks = stacks, .how = how, .dir = dir, .jobs = jobs};
 	bool fine;
 
 	*s = (struct sr_race_watches){.doubts = calloc(how->links->ranks_n + 1, sizeof(*s->doubts))};

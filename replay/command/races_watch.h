@@ -7,10 +7,10 @@
 #include "replay/analysis/races/stacks.h"
 
 /*
- * Replays each rank of the trace whose memory is accessed by requests or messages, one after the other.  False after a
- * message.  To be freed in both cases.
+ * Replays each rank of the trace, `jobs` of them at once.  What is found does not depend on that.  False after a message.
+ * To be freed in both cases.
  */
 bool sr_watches_find(struct sr_race_watches *s, struct sr_race_stacks *stacks, const struct sr_race_collecting *how,
-		     const char *dir);
+		     const char *dir, unsigned int jobs);
 
 #endif

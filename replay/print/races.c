@@ -21,6 +21,7 @@ const char *sr_race_doubt_words(uint16_t doubts, size_t i)
 	    {SR_DOUBT_SENT, "the bytes had arrived: only a packet that is sent again would read them here"},
 	    {SR_DOUBT_SHARED, "the ranks may order them by memory that they share"},
 	    {SR_DOUBT_LOOP, "orders in the trace contradict each other, and some were dropped"},
+	    {SR_DOUBT_LOCKSET, "something orders them in this run, but neither a lock that both have nor a barrier does"},
 	    {SR_DOUBT_CUT, "the trace has no clocks, or lacks calls"},
 	};
 
@@ -114,7 +115,8 @@ void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races
 	fprintf(out, "race %zu: %s, %s, %s; %" PRIu64 " pair%s\n", number, sr_race_severity_word(race->severity),
 		sr_race_class_word(race->class), sr_race_evidence_word(race->evidence), race->count,
 		race->count == 1 ? "" : "s");
-	fprintf(out, "  nothing orders, at 0x%" PRIx64 " in rank %d (%" PRIu64 " byte%s in common):\n", race->begin,
+	fprintf(out, "  %s, at 0x%" PRIx64 " in rank %d (%" PRIu64 " byte%s in common):\n",
+		race->doubts & SR_DOUBT_LOCKSET ? "no lock and no barrier keeps apart" : "nothing orders", race->begin,
 		number_of(r, race->a.owner), race->end - race->begin, race->end - race->begin == 1 ? "" : "s");
 	print_access(out, sites, r, &race->a, race->stack_a);
 	print_access(out, sites, r, &race->b, race->stack_b);

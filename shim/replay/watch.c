@@ -13,6 +13,8 @@
 #include "shim/verbs/objects.h"
 
 #define RECENT 256
+/* A load among others that finds the same bytes again so often is one that waits. */
+#define IN_VAIN 3
 
 static struct {
 	int fd;
@@ -25,9 +27,13 @@ static struct {
 	uint64_t open_n;
 	struct recent {
 		struct sr_watch_access a;
-		uint64_t event;
+		uint64_t event, found; /* found: of a load, its first bytes */
+		uint32_t in_vain;      /* so often since the call it found them again */
 		bool is_polled;
 	} *recent; /* RECENT: reported, by hash */
+	struct at {
+		uint64_t pc, address;
+	} *last; /* RECENT: of an instruction what it loaded last, by hash */
 	uint64_t event;
 	struct sr_lock lock;
 } watch = {.fd = -1};
@@ -216,19 +222,59 @@ static void report_poll(struct recent *r, const struct sr_watch_access *a)
 	r->is_polled = true;
 }
 
-/* Was the same access reported since the last event?  Then nothing has come between the two. */
-static bool is_recent(const struct sr_watch_access *a)
+static uint64_t hash(uint64_t x)
 {
-	struct recent *r = &watch.recent[(a->pc * 31 + a->address) * 0x9e3779b97f4a7c15ull >> 56];
+	return x * 0x9e3779b97f4a7c15ull >> 56;
+}
+
+/* The instruction has loaded nothing else since it last loaded this. */
+static bool is_again(const struct sr_watch_access *a)
+{
+	struct at *last = &watch.last[hash(a->pc)];
+	const bool is = last->pc == a->pc && last->address == a->address;
+
+	*last = (struct at){a->pc, a->address};
+	return is;
+}
+
+static uint64_t bytes_at(const struct sr_watched *p, const struct sr_watch_access *a)
+{
+	const size_t at = a->address % SR_WATCH_PAGE, n = SR_WATCH_PAGE - at;
+	uint64_t word = 0;
+
+	memcpy(&word, bytes_of(p) + at, a->length < sizeof(word) && a->length < n ? a->length : n < sizeof(word) ? n : sizeof(word));
+	return word;
+}
+
+/*
+ * Is this load done again, before the next call, because the program waits for the bytes to change?  If the instruction
+ * has loaded others in between, it may look at several flags in turn, or at the next message in the same place.
+ */
+static bool is_poll(const struct sr_watched *p, struct recent *r, const struct sr_watch_access *a, bool same)
+{
+	const bool again = is_again(a), is_repeated = same && r->a.sn == a->sn && r->a.fault != a->fault;
+	const uint64_t found = bytes_at(p, a);
+
+	r->in_vain = is_repeated && r->found == found ? r->in_vain + 1 : 0;
+	r->found = found;
+	return is_repeated && (again || r->in_vain >= IN_VAIN);
+}
+
+/* Was the same access reported since the last event?  Then nothing has come between the two. */
+static bool is_recent(const struct sr_watched *p, const struct sr_watch_access *a)
+{
+	struct recent *r = &watch.recent[hash(a->pc * 31 + a->address)];
 	const bool same = is_same(&r->a, a);
 
-	if (same && r->a.sn == a->sn && r->a.fault != a->fault)
+	if (a->kind == SR_WATCH_LOAD && is_poll(p, r, a, same))
 		report_poll(r, a);
 	if (same && r->event == watch.event) {
 		r->a.fault = a->fault;
 		return true;
 	}
-	*r = (struct recent){.a = *a, .event = watch.event, .is_polled = same && r->is_polled};
+	r->a = *a;
+	r->event = watch.event;
+	r->is_polled = same && r->is_polled;
 	return false;
 }
 
@@ -251,7 +297,7 @@ static void take_access(const struct sr_watch_access *a)
 	if (!p || !is_watched(a->address, a->address + a->length))
 		return;
 	sr_lock(&watch.lock);
-	if (!is_recent(a))
+	if (!is_recent(p, a))
 		put_report(a);
 	if (a->kind == SR_WATCH_STORE)
 		take_store(p, a);
@@ -272,7 +318,8 @@ bool sr_watch_start(int fd)
 	bytes = head.ranges * sizeof(*watch.ranges);
 	watch.ranges = map(whole_pages(bytes));
 	watch.recent = map(whole_pages(RECENT * sizeof(*watch.recent)));
-	if (!watch.ranges || !watch.recent || !read_at(watch.ranges, bytes, sizeof(head)))
+	watch.last = map(whole_pages(RECENT * sizeof(*watch.last)));
+	if (!watch.ranges || !watch.recent || !watch.last || !read_at(watch.ranges, bytes, sizeof(head)))
 		return false;
 	watch.ranges_n = head.ranges;
 	watch.changes = UINT64_MAX;

@@ -7,11 +7,37 @@
 struct sr_race_doubts {
 	const struct sr_race_run *r;
 	uint32_t *first, *from; /* orders backwards: those to moment i come from from[first[i]] ... */
+	uint8_t *sorts; /* of each of `from` */
 	uint32_t *todo;
 	uint8_t *marks;
 };
 
-enum { BEFORE_A = 1, BEFORE_B = 2, AFTER_A = 4, AFTER_B = 8, AFTER_ENTRY = 16 };
+enum {
+	BEFORE_A = 1,
+	BEFORE_B = 2,
+	AFTER_A = 4,
+	AFTER_B = 8,
+	AFTER_ENTRY = 16,
+	SURELY_BEFORE_A = 32, /* ... in this run */
+	SURELY_BEFORE_B = 64,
+};
+
+/* Which orders count; each an order's sort, as a bit. */
+enum {
+	IS_SURE = 1,     /* in every run */
+	IS_DOUBTFUL = 2, /* a value may have come from there */
+	IS_SEEN = 4,     /* in this run */
+	IS_BOUND = 8,    /* a limit */
+	IN_THIS_RUN = IS_SURE | IS_SEEN,
+	MAY_BE = IS_SURE | IS_DOUBTFUL | IS_SEEN | IS_BOUND,
+};
+
+static uint8_t sort_of(const struct sr_moment_order *o)
+{
+	if (o->surety == SR_SURE)
+		return IS_SURE;
+	return o->is_bound ? IS_BOUND : o->surety == SR_DOUBTFUL ? IS_DOUBTFUL : IS_SEEN;
+}
 
 struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r)
 {
@@ -23,9 +49,10 @@ struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r)
 	d->r = r;
 	d->first = calloc(m->moments_n + 2, sizeof(*d->first));
 	d->from = malloc((m->orders_n + 1) * sizeof(*d->from));
+	d->sorts = malloc(m->orders_n + 1);
 	d->todo = malloc((m->moments_n + 1) * sizeof(*d->todo));
 	d->marks = malloc(m->moments_n + 1);
-	if (!d->first || !d->from || !d->todo || !d->marks) {
+	if (!d->first || !d->from || !d->sorts || !d->todo || !d->marks) {
 		sr_race_doubts_free(d);
 		return NULL;
 	}
@@ -36,8 +63,12 @@ struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r)
 	for (size_t i = 2; i < m->moments_n + 2; i++)
 		d->first[i] += d->first[i - 1];
 	for (size_t i = 0; i < m->moments_n; i++)
-		for (uint32_t k = m->moments[i].orders; k != SR_NO_MOMENT; k = m->orders[k].next)
-			d->from[d->first[m->orders[k].to + 1]++] = (uint32_t)i;
+		for (uint32_t k = m->moments[i].orders; k != SR_NO_MOMENT; k = m->orders[k].next) {
+			const uint32_t at = d->first[m->orders[k].to + 1]++;
+
+			d->from[at] = (uint32_t)i;
+			d->sorts[at] = sort_of(&m->orders[k]);
+		}
 	return d;
 }
 
@@ -47,6 +78,7 @@ void sr_race_doubts_free(struct sr_race_doubts *d)
 		return;
 	free(d->first);
 	free(d->from);
+	free(d->sorts);
 	free(d->todo);
 	free(d->marks);
 	free(d);
@@ -60,7 +92,8 @@ static void visit(struct sr_race_doubts *d, uint32_t moment, uint8_t mark, size_
 	d->todo[(*n)++] = moment;
 }
 
-static void mark_before(struct sr_race_doubts *d, uint32_t moment, uint8_t mark)
+/* By orders of these sorts. */
+static void mark_before(struct sr_race_doubts *d, uint32_t moment, uint8_t sorts, uint8_t mark)
 {
 	size_t n = 0;
 
@@ -69,11 +102,12 @@ static void mark_before(struct sr_race_doubts *d, uint32_t moment, uint8_t mark)
 		uint32_t at = d->todo[--n];
 
 		for (uint32_t i = d->first[at]; i < d->first[at + 1]; i++)
-			visit(d, d->from[i], mark, &n);
+			if (d->sorts[i] & sorts)
+				visit(d, d->from[i], mark, &n);
 	}
 }
 
-static void mark_after(struct sr_race_doubts *d, uint32_t moment, uint8_t mark)
+static void mark_after(struct sr_race_doubts *d, uint32_t moment, uint8_t sorts, uint8_t mark)
 {
 	const struct sr_race_model *m = &d->r->model;
 	size_t n = 0;
@@ -85,7 +119,8 @@ static void mark_after(struct sr_race_doubts *d, uint32_t moment, uint8_t mark)
 		uint32_t at = d->todo[--n];
 
 		for (uint32_t k = m->moments[at].orders; k != SR_NO_MOMENT; k = m->orders[k].next)
-			visit(d, m->orders[k].to, mark, &n);
+			if (sort_of(&m->orders[k]) & sorts)
+				visit(d, m->orders[k].to, mark, &n);
 	}
 }
 
@@ -98,13 +133,82 @@ static bool was_told(struct sr_race_doubts *d, const struct sr_race_border *entr
 	/* Memory that outsiders may read tells them everything. */
 	if (!entry->is_socket)
 		return true;
-	mark_after(d, entry->moment, AFTER_ENTRY);
+	mark_after(d, entry->moment, IN_THIS_RUN, AFTER_ENTRY);
 	for (size_t i = 0; i < r->borders_n && !found; i++)
 		found = !r->borders[i].is_entry && d->marks[r->borders[i].moment] & after &&
 			!(d->marks[r->borders[i].moment] & AFTER_ENTRY);
 	for (size_t i = 0; i < r->model.moments_n; i++)
 		d->marks[i] &= (uint8_t)~AFTER_ENTRY;
 	return found;
+}
+
+/* Of each rank's lane, the first moment that is not before `a`, and the last one that is not after `b`. */
+struct around {
+	size_t ranks;
+	uint32_t *first, *last;
+};
+
+static void find_around(const struct sr_race_doubts *d, struct around *r)
+{
+	const struct sr_race_model *m = &d->r->model;
+
+	memset(r->first, 0xff, r->ranks * sizeof(*r->first));
+	memset(r->last, 0xff, r->ranks * sizeof(*r->last));
+	for (size_t i = 0; i < m->moments_n; i++) {
+		const uint32_t lane = m->moments[i].lane;
+
+		if (lane >= r->ranks)
+			continue;
+		if (!(d->marks[i] & BEFORE_A) && r->first[lane] == SR_NO_MOMENT)
+			r->first[lane] = (uint32_t)i;
+		if (!(d->marks[i] & AFTER_B))
+			r->last[lane] = (uint32_t)i;
+	}
+}
+
+/* Do all ranks, at their last moments, know what is marked? */
+static bool know_marked(const struct sr_race_doubts *d, const struct around *r, size_t but, uint8_t mark)
+{
+	for (size_t k = 0; k < r->ranks; k++)
+		if (k != but && (r->last[k] == SR_NO_MOMENT || !(d->marks[r->last[k]] & mark)))
+			return false;
+	return true;
+}
+
+static bool do_all_know(struct sr_race_doubts *d, const struct around *r, const struct sr_access *a)
+{
+	mark_after(d, a->until, IS_SURE | IS_DOUBTFUL, AFTER_A);
+	mark_after(d, a->over, IS_SURE | IS_DOUBTFUL, AFTER_A);
+	if (!know_marked(d, r, a->rank, AFTER_A))
+		return false;
+	for (size_t j = 0; j < r->ranks; j++) {
+		if (j == a->rank)
+			continue;
+		mark_after(d, r->first[j], IS_SURE | IS_DOUBTFUL, AFTER_ENTRY);
+		if (!know_marked(d, r, j, AFTER_ENTRY))
+			return false;
+		for (size_t i = 0; i < d->r->model.moments_n; i++)
+			d->marks[i] &= (uint8_t)~AFTER_ENTRY;
+	}
+	return true;
+}
+
+bool sr_race_do_all_know(struct sr_race_doubts *d, size_t ranks, const struct sr_access *a, const struct sr_access *b)
+{
+	struct around r = {ranks, malloc((ranks + 1) * sizeof(uint32_t)), malloc((ranks + 1) * sizeof(uint32_t))};
+	bool is = true;
+
+	if (r.first && r.last) {
+		memset(d->marks, 0, d->r->model.moments_n);
+		/* Where it is in doubt all know. */
+		mark_before(d, a->from, IS_SURE, BEFORE_A);
+		mark_after(d, b->from, IS_SURE, AFTER_B);
+		find_around(d, &r);
+		is = do_all_know(d, &r, a);
+	}
+	free(r.first);
+	free(r.last);
+	return is;
 }
 
 uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b)
@@ -114,17 +218,19 @@ uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct s
 	if (!r->borders_n)
 		return 0;
 	memset(d->marks, 0, r->model.moments_n);
-	mark_before(d, a->from, BEFORE_A);
-	mark_before(d, b->from, BEFORE_B);
-	mark_after(d, a->until, AFTER_A);
-	mark_after(d, b->until, AFTER_B);
+	mark_before(d, a->from, MAY_BE, BEFORE_A);
+	mark_before(d, b->from, MAY_BE, BEFORE_B);
+	mark_before(d, a->from, IN_THIS_RUN, SURELY_BEFORE_A);
+	mark_before(d, b->from, IN_THIS_RUN, SURELY_BEFORE_B);
+	mark_after(d, a->until, MAY_BE, AFTER_A);
+	mark_after(d, b->until, MAY_BE, AFTER_B);
 	for (size_t i = 0; i < r->borders_n; i++) {
 		const struct sr_race_border *e = &r->borders[i];
-		uint8_t marks = d->marks[e->moment] & (BEFORE_A | BEFORE_B);
+		const uint8_t marks = e->is_entry ? d->marks[e->moment] : 0;
 
-		if (!e->is_entry || (marks != BEFORE_A && marks != BEFORE_B))
-			continue;
-		if (was_told(d, e, marks == BEFORE_B ? AFTER_A : AFTER_B))
+		/* What came in before one of them cannot tell of it. */
+		if ((marks & BEFORE_A && !(marks & SURELY_BEFORE_B) && was_told(d, e, AFTER_B)) ||
+		    (marks & BEFORE_B && !(marks & SURELY_BEFORE_A) && was_told(d, e, AFTER_A)))
 			return e->is_value ? SR_DOUBT_ORDER : SR_DOUBT_OUTSIDE;
 	}
 	return 0;

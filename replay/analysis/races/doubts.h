@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * doubts.h: may something outside of the recorded ranks order two accesses?
+ * doubts.h: what orders two accesses beyond the model, or besides it.
  *
- * What a rank learned from outside may go back to what another one told there, unseen.
+ * What a rank learned from outside of the recorded ranks may go back to what another one told there, unseen.
  */
 #ifndef REPLAY_ANALYSIS_RACES_DOUBTS_H
 #define REPLAY_ANALYSIS_RACES_DOUBTS_H
@@ -14,6 +14,13 @@ struct sr_race_doubts;
 /* NULL: no memory. */
 struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r);
 void sr_race_doubts_free(struct sr_race_doubts *d);
+
+/*
+ * Is there a global state without `b` in which all ranks know that `a` is over, and each of them knows of each other one
+ * something that did not come before `a`?  So it is if a barrier is between the two.  Something orders them, a first; the
+ * lanes of the ranks are the model's first ones.
+ */
+bool sr_race_do_all_know(struct sr_race_doubts *d, size_t ranks, const struct sr_access *a, const struct sr_access *b);
 
 /* For two accesses that no order of the model orders: a doubt (model.h), or 0. */
 uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b);

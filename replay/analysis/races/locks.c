@@ -135,7 +135,7 @@ static int find_locks(struct sr_collect *c, struct sr_sections *s)
 		if (s->n == before)
 			continue;
 		locks++;
-		for (size_t k = i; k < end && c->how->predict == SR_PREDICT_LOCKS; k++)
+		for (size_t k = i; k < end && c->how->predict != SR_PREDICT_ORDER; k++)
 			if (q[k].opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
 				s->is_attempt[c->requests[q[k].request - 1].r.effect] = true;
 	}
@@ -217,7 +217,7 @@ int sr_collect_end_locks(struct sr_collect *c)
 		err = sr_sections_sort(&s, c->how->links->ranks_n);
 	if (!err && s.n)
 		err = mark_accesses(c, &s);
-	if (!err && s.n && c->how->predict == SR_PREDICT_LOCKS)
+	if (!err && s.n && c->how->predict != SR_PREDICT_ORDER)
 		err = sr_sections_reorder(c, &s);
 	sr_sections_free(&s);
 	return err;

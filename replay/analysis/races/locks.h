@@ -15,7 +15,7 @@ int sr_collect_lock_request(struct sr_collect *c, const struct sr_posted *p, boo
 
 /*
  * When it is known which requests are over: finds locks, and which of them are held at each access.  With
- * SR_PREDICT_LOCKS nobody comes after those that had a lock before it for that reason alone.  0 or -ENOMEM.
+ * SR_PREDICT_LOCKS and SR_PREDICT_LOCKSET nobody comes after those that had a lock before it for that reason alone.  0 or -ENOMEM.
  */
 int sr_collect_end_locks(struct sr_collect *c);
 

@@ -65,6 +65,15 @@ void sr_model_order(struct sr_race_model *m, uint32_t from, uint32_t to, enum sr
 	m->moments[to].sure_waits += surety == SR_SURE;
 }
 
+void sr_model_bound(struct sr_race_model *m, uint32_t from, uint32_t to, enum sr_surety surety, bool is_read)
+{
+	const size_t n = m->orders_n;
+
+	sr_model_order(m, from, to, surety, is_read);
+	if (m->orders_n > n)
+		m->orders[n].is_bound = true;
+}
+
 static void forget_order(struct sr_race_model *m, const struct sr_moment_order *o)
 {
 	m->moments[o->to].waits--;

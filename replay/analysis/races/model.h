@@ -31,6 +31,7 @@ struct sr_moment_order {
 	uint32_t choice; /* not 0: one of this choice */
 	uint8_t surety;
 	bool is_read; /* `to` read what `from` wrote: in a race of `to` this order is left out */
+	bool is_bound; /* `from` is the last moment that `to` may follow, in this run too */
 };
 
 struct sr_moment {
@@ -68,6 +69,7 @@ enum sr_access_kind {
 #define SR_DOUBT_REPLAY  128u /* found by a replay that was not exact */
 #define SR_DOUBT_SENT    64u /* what was gathered had arrived already */
 #define SR_DOUBT_LOOP    256u /* orders contradicted each other, and some were dropped */
+#define SR_DOUBT_LOCKSET 512u /* something orders them, but neither a lock nor a barrier does */
 
 /* Agents (struct sr_access) of these kinds; a queue pair's number is its own agent. */
 #define SR_AGENT_CPU     0x80000000u /* and the rank */
@@ -133,6 +135,8 @@ uint32_t sr_model_moment(struct sr_race_model *m, uint32_t lane);
 
 /* Nothing happens if one of them is SR_NO_MOMENT or both are the same. */
 void sr_model_order(struct sr_race_model *m, uint32_t from, uint32_t to, enum sr_surety surety, bool is_read);
+/* ... of which it is only known that `to` follows something until `from`. */
+void sr_model_bound(struct sr_race_model *m, uint32_t from, uint32_t to, enum sr_surety surety, bool is_read);
 /* Takes out the orders by what was read, from a moment to another one, of which is_cut() says so. */
 void sr_model_cut_reads(struct sr_race_model *m, bool (*is_cut)(const void *argument, uint32_t from, uint32_t to),
 			const void *argument);

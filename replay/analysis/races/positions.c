@@ -34,7 +34,7 @@ static void follow_stored(struct sr_collect *c)
 		const struct sr_collected_rank *r = &c->ranks[s->of_rank];
 		bool is_last = s->event + 1 == r->events_n;
 
-		sr_model_order(c->m, is_last ? c->m->lanes[r->lane].last : r->events[s->event + 1].before, s->to,
+		sr_model_bound(c->m, is_last ? c->m->lanes[r->lane].last : r->events[s->event + 1].before, s->to,
 			       s->surety, s->is_read);
 	}
 }

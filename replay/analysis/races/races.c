@@ -21,8 +21,14 @@
 /* Words of which it is asked whether they are flags: each takes a sweep. */
 #define FLAGS_ASKED 16
 
+/* Of one race so many ordered pairs, and of all so many moments, are gone through for a barrier. */
+#define ORDERED_MOST 64
+#define MOMENTS_MOST 4000000000u
+
 struct finding {
 	struct sr_races *r;
+	struct sr_keymap asked;  /* SR_PREDICT_LOCKSET: by stacks and class, pairs */
+	uint64_t moments; /* ... gone through */
 	size_t room;
 	uint32_t *examined; /* by race */
 	size_t examined_room;
@@ -169,12 +175,17 @@ static bool is_same_stack(const struct sr_access *a, uint64_t stack, uint64_t ot
 	return stack == other || (a->pc && (!stack || !other));
 }
 
+/* A flag that somebody waits for: who raises it, and who waits, is one note. */
+static bool is_awaited(const struct sr_race *r)
+{
+	return r->class == SR_RACE_SYNC && (r->a.is_polled || r->b.is_polled);
+}
+
 static bool is_alike(const struct sr_race *r, const struct sr_race *s)
 {
 	return r->class == s->class && r->a.site == s->a.site && r->b.site == s->b.site && r->a.kind == s->a.kind &&
 	       r->b.kind == s->b.kind &&
-	       /* Whoever waits for a flag: it is one note. */
-	       (r->class == SR_RACE_SYNC || (is_same_stack(&r->a, r->stack_a, s->stack_a) && is_same_stack(&r->b, r->stack_b, s->stack_b)));
+	       ((is_awaited(r) && is_awaited(s)) || (is_same_stack(&r->a, r->stack_a, s->stack_a) && is_same_stack(&r->b, r->stack_b, s->stack_b)));
 }
 
 /* Was it asked what may order them beyond the model? */
@@ -213,21 +224,28 @@ static struct sr_race *add(struct finding *f, const struct sr_race *r)
 	return added;
 }
 
+static struct sr_race race_of(const struct finding *f, const struct sr_access *a, const struct sr_access *b)
+{
+	struct sr_race r = {.a = goes_first(a, b) ? *a : *b, .b = goes_first(a, b) ? *b : *a};
+
+	r.begin = a->begin > b->begin ? a->begin : b->begin;
+	r.end = a->end < b->end ? a->end : b->end;
+	r.class = class_of(a, b);
+	r.stack_a = stack_of(f->r, &r.a);
+	r.stack_b = stack_of(f->r, &r.b);
+	return r;
+}
+
 static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered,
 		      uint16_t doubts)
 {
 	struct finding *f = argument;
-	struct sr_race found = {.a = goes_first(a, b) ? *a : *b, .b = goes_first(a, b) ? *b : *a};
+	struct sr_race found = race_of(f, a, b);
 	struct sr_race *r = NULL;
 	size_t i = 0;
 
 	if (sr_keymap_put(&f->pairs, key_of_pair(f, a, b), 1))
 		return -ENOMEM;
-	found.begin = a->begin > b->begin ? a->begin : b->begin;
-	found.end = a->end < b->end ? a->end : b->end;
-	found.class = class_of(a, b);
-	found.stack_a = stack_of(f->r, &found.a);
-	found.stack_b = stack_of(f->r, &found.b);
 	while (i < f->r->n && !is_alike(&f->r->races[i], &found))
 		i++;
 	r = i < f->r->n ? &f->r->races[i] : add(f, &found);
@@ -241,6 +259,59 @@ static int take_found(void *argument, const struct sr_access *a, const struct sr
 	}
 	r->count = found.count;
 	return 0;
+}
+
+/* ----------------------------------------------------------------- locksets */
+
+static bool is_found(const struct finding *f, const struct sr_race *found)
+{
+	for (size_t i = 0; i < f->r->n; i++)
+		if (is_alike(&f->r->races[i], found))
+			return true;
+	return false;
+}
+
+static uint64_t key_of_race(struct finding *f, const struct sr_race *r)
+{
+	return (origin_of(f, &r->a) * 31 + origin_of(f, &r->b)) * 31 + r->class;
+}
+
+/* May another such pair be looked at?  -ENOMEM, 0 or 1. */
+static int may_ask(struct finding *f, const struct sr_race *found)
+{
+	const uint64_t key = key_of_race(f, found);
+	uint64_t n = 0;
+
+	sr_keymap_get(&f->asked, key, &n);
+	if (n >= ORDERED_MOST || f->moments > MOMENTS_MOST) {
+		f->r->not_asked++;
+		return 0;
+	}
+	f->moments += f->r->run.model.moments_n * f->r->how.links->ranks_n;
+	return sr_keymap_put(&f->asked, key, n + 1) ? -ENOMEM : 1;
+}
+
+/*
+ * Something orders them, but no lock that both have, and no barrier: Thrille's definition 4.  The race that it may be is
+ * told once, by its first pair.
+ */
+static int take_ordered(void *argument, const struct sr_access *a, const struct sr_access *b)
+{
+	struct finding *f = argument;
+	struct sr_race found = race_of(f, a, b), *r;
+	int may;
+
+	if (found.class == SR_RACE_SYNC || is_found(f, &found))
+		return 0;
+	may = may_ask(f, &found);
+	if (may <= 0 || sr_race_do_all_know(f->doubts, f->r->how.links->ranks_n, a, b))
+		return may < 0 ? may : 0;
+	found.count = 1;
+	found.doubts = SR_DOUBT_LOCKSET;
+	found.evidence = SR_RACE_POSSIBLE;
+	found.severity = SR_RACE_NOTE;
+	r = add(f, &found);
+	return r ? 0 : -ENOMEM;
 }
 
 static int by_severity(const void *a, const void *b)
@@ -266,9 +337,10 @@ static int by_severity(const void *a, const void *b)
 
 /* ------------------------------------------------------------------- flags */
 
-static bool is_side(const struct sr_access *side, const struct sr_access *a)
+/* Does this access what the race's side does?  One function may post all requests of a program: its callers tell them apart. */
+static bool is_side(const struct finding *f, const struct sr_access *side, const struct sr_access *a)
 {
-	return side->kind == a->kind && side->site == a->site;
+	return side->kind == a->kind && side->site == a->site && is_same_stack(side, stack_of(f->r, side), stack_of(f->r, a));
 }
 
 static const struct sr_access *load_of(const struct sr_race *r)
@@ -290,14 +362,14 @@ static bool is_change(const void *argument, const struct sr_access *a)
 {
 	const struct asked *q = argument;
 
-	return is_side(change_of(q->race), a);
+	return is_side(q->f, change_of(q->race), a);
 }
 
 static bool is_load(const void *argument, const struct sr_access *a)
 {
 	const struct asked *q = argument;
 
-	return is_side(load_of(q->race), a);
+	return is_side(q->f, load_of(q->race), a);
 }
 
 static bool is_known(const void *argument, const struct sr_access *a, const struct sr_access *b)
@@ -310,14 +382,20 @@ static bool is_known(const void *argument, const struct sr_access *a, const stru
 	return sr_keymap_get(&f->pairs, key_of_pair(f, a, b), &is);
 }
 
+/* Would it have been seen that the rank waits? */
+static bool is_watched(const struct sr_races *r, uint32_t rank)
+{
+	return r->how.watches && !(r->how.watches->doubts[rank] & SR_DOUBT_REPLAY);
+}
+
 /*
  * Is it a load that nobody was seen waiting at?  What atomics change is a counter or a lock: a load that finds it as it
  * has to be at once does not wait, but would have.
  */
 static bool may_be_data(const struct sr_races *r, const struct sr_race *s)
 {
-	return r->how.watches && s->class == SR_RACE_SYNC && load_of(s)->kind == SR_ACCESS_LOAD && !load_of(s)->is_polled &&
-	       change_of(s)->kind != SR_ACCESS_ATOMIC;
+	return s->class == SR_RACE_SYNC && load_of(s)->kind == SR_ACCESS_LOAD && is_watched(r, load_of(s)->rank) &&
+	       !load_of(s)->is_polled && change_of(s)->kind != SR_ACCESS_ATOMIC;
 }
 
 /* Words that nobody waits for, and that order nothing else, are data. */
@@ -347,6 +425,8 @@ static int search(struct sr_races *r)
 	struct sr_sweep sweep = {.found = take_found, .origin = origin_of, .argument = &f};
 	int ret = -ENOMEM;
 
+	if (r->how.predict == SR_PREDICT_LOCKSET)
+		sweep.ordered = take_ordered;
 	f.doubts = sr_race_doubts_new(&r->run);
 	sr_model_sort(&r->run.model);
 	if (f.doubts)
@@ -360,6 +440,7 @@ static int search(struct sr_races *r)
 	sr_race_doubts_free(f.doubts);
 	free(f.examined);
 	sr_keymap_free(&f.pairs);
+	sr_keymap_free(&f.asked);
 	return ret;
 }
 

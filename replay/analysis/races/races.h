@@ -48,6 +48,7 @@ struct sr_races {
 	struct sr_race *races; /* the most severe first */
 	size_t n;
 	uint64_t accesses, moments, orders, pairs, dropped;
+	uint64_t not_asked; /* of SR_PREDICT_LOCKSET: ordered pairs that were too many to be looked at */
 	struct sr_race_run run;
 };
 

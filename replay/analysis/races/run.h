@@ -32,6 +32,7 @@ struct sr_race_run {
 enum sr_race_predict {
 	SR_PREDICT_ORDER, /* sections of a lock come in the order of this run */
 	SR_PREDICT_LOCKS, /* ... or in another one */
+	SR_PREDICT_LOCKSET, /* ... and besides, only what all ranks know at once (a barrier) orders: possible races */
 };
 
 struct sr_race_collecting {

@@ -186,11 +186,19 @@ static bool is_first(const struct sr_access *a, const struct sr_access *b, uint6
 	return first / PIECE == number;
 }
 
+static int tell_ordered(struct state *t, const struct sr_access *a, const struct sr_access *b)
+{
+	if (!t->s->ordered || a->rank == b->rank || !sr_accesses_conflict(a, b) || is_closed(a, b) || is_closed(b, a) ||
+	    sr_model_excludes(t->m, a, b) || !is_ordered(t, a, b, SR_SURE))
+		return 0;
+	return t->s->ordered(t->s->argument, a, b);
+}
+
 static int compare_row(struct state *t, const struct row *r, const struct sr_access *b)
 {
 	unsigned int equal = 0;
 	bool is_race = false;
-	int ret = 0;
+	int ret = tell_ordered(t, &t->m->accesses[r->at[r->n - 1]], b);
 
 	for (size_t k = r->n; k-- > 0 && !ret && !is_race && equal < EQUAL_MOST;) {
 		const struct sr_access *a = &t->m->accesses[r->at[k]];

@@ -15,6 +15,8 @@ struct sr_sweep {
 	/* Up to which surety the pair is without an order; a->from comes first in the pass.  doubts: SR_DOUBT_SENT, SR_DOUBT_LOOP. */
 	int (*found)(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered,
 		     uint16_t doubts);
+	/* NULL, or told of conflicts of two ranks that something orders, a first: the last one of a row of equal ones. */
+	int (*ordered)(void *argument, const struct sr_access *a, const struct sr_access *b);
 	/* Where it is from: races of accesses from the same places are one race.  NULL: its site. */
 	uint64_t (*origin)(void *argument, const struct sr_access *a);
 	void *argument;

@@ -51,6 +51,10 @@ LITMUS = {
 }
 # With --predict=locks; whether the first one is a race in the order of the run depends on who had the lock first.
 LOCKS = {"write-write-beside-locks": {"data"}, "write-write-lock-value": NONE, "write-write-lock": NONE, "write-read-lock": NONE}
+# With --predict=lockset: is something possible that only the order of this run keeps apart?  (A flag or a socket orders two ranks, a barrier all.)
+LOCKSET = {"write-write-flag": True, "write-read-flag": True, "load-flag": True, "write-write-socket": True,
+           "write-write-barrier": False, "load-barrier": False, "store-read-barrier": False, "write-write-lock": False,
+           "write-read-lock": False, "gather-completion": False}
 # The ends of registrations (tests/programs/pgas/lifetimes.c).
 LIFETIMES = {
     "gather-racing": {"lifetime"}, "gather-completion": NONE, "scatter-racing": {"lifetime"}, "scatter-completion": NONE,
@@ -105,6 +109,14 @@ def locks(tap, directory, name):
     loud, _, status = find(trace, "--predict", "locks") if failed is None else (None, None, failed)
     tap.ok(loud is not None and {r["class"] for r in loud} == LOCKS[name], "%s, --predict=locks: %s" % (name, ", ".join(LOCKS[name]) or "none"),
            "%s\n%s" % (status, loud))
+
+
+def lockset(tap, directory, name):
+    trace, failed = record(fresh(os.path.join(directory, "lockset")), name, 3)
+    loud, notes, status = find(trace, "--predict", "lockset") if failed is None else (None, None, failed)
+    found = [r for r in notes or [] if "neither a lock" in " ".join(r["reasons"])]
+    tap.ok(loud == [] and status == 0 and bool(found) == LOCKSET[name] and {(r["class"], r["evidence"]) for r in found} <= {("data", "possible")},
+           "%s, --predict=lockset: %s" % (name, "possible" if LOCKSET[name] else "none"), "%s\n%s\n%s" % (status, loud, notes))
 
 
 def lifetime(tap, directory, name):
@@ -181,6 +193,10 @@ def options(tap, directory):
     tap.ok(failed is None and find(trace)[2] == 1, "there is a race to be suppressed", failed)
     loud, _, status = find(trace, "--suppress", quiet)
     tap.ok(loud == [] and status == 0, "--suppress leaves it out", "%s %s" % (status, loud))
+    outputs = {run([SREPLAY, "races", "--notes", "-j", str(n), trace], SECONDS)[1] for n in (1, 3, 8)}
+    tap.ok(len(outputs) == 1, "-j 1, 3 and 8: the same bytes", "\n".join(o.decode() for o in outputs))
+    status, _, err = run([SREPLAY, "races", "-j", "0", trace], SECONDS)
+    tap.ok(status == 125 and "expected a number" in err, "-j 0 is refused", "%s %s" % (status, err))
     tap.ok(find(trace, "--group", "0,1")[0] == [], "--group 0,1 looks at their memory only", "")
     find(trace)
     with open(os.path.join(trace, "races.json"), encoding="utf-8") as f:
@@ -194,7 +210,7 @@ def options(tap, directory):
 
 def main():
     tap = Tap()
-    names = sys.argv[1:] or list(LITMUS) + ["locks " + name for name in LOCKS] + ["lifetimes " + name for name in LIFETIMES] + ["fetches " + name for name in FETCHES] + list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
+    names = sys.argv[1:] or list(LITMUS) + ["locks " + name for name in LOCKS] + ["lockset " + name for name in LOCKSET] + ["lifetimes " + name for name in LIFETIMES] + ["fetches " + name for name in FETCHES] + list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         status, out, _ = run([os.path.join(PROGRAMS, "races")], SECONDS)
@@ -206,6 +222,8 @@ def main():
                 litmus(tap, directory, name)
             elif name.startswith("locks "):
                 locks(tap, directory, name.split()[1])
+            elif name.startswith("lockset "):
+                lockset(tap, directory, name.split()[1])
             elif name.startswith("lifetimes "):
                 lifetime(tap, directory, name.split()[1])
             elif name.startswith("fetches "):
