@@ -122,7 +122,7 @@ struct computation {
 #define NO(name, code)     {#name, name, false, false},
 #define NO_512(name, code) {#name, name, true, false},
 static const struct computation computations[] = {
-    ALWAYS(IS) ALWAYS_512(IS) IS_512(vector_load, "") BY_FAULT(NO) BY_FAULT_512(NO) };
+    ALWAYS(IS) ALWAYS_512(IS_512) IS_512(vector_load, "") BY_FAULT(NO) BY_FAULT_512(NO_512) };
 #define COMPUTATIONS (sizeof(computations) / sizeof(*computations))
 
 #define ROUNDS 60 /* by jump from the 17th on */
