@@ -28,6 +28,9 @@
 /* Stacks of threads on their way from a probe to the handler (probe/entry.c). */
 #define PROBE_STACKS_BASE 0x7d0000000000ul
 
+/* The table of probes (probe/table.c). */
+#define PROBES_BASE 0x7c4000000000ul
+
 /* What one fault brings (page/event.c). */
 #define EVENT_BASE 0x7c8000000000ul
 

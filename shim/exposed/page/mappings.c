@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #include "logd/base/highfd.h"
@@ -184,41 +185,85 @@ static enum sr_exposed_refusal take_piece(uintptr_t begin, uintptr_t end)
 	return SR_EXPOSED_OK;
 }
 
-/* BEGIN-END PERMS OFFSET DEVICE INODE PATH */
-bool map_file_of(uintptr_t addr, struct mapped_file *f)
+/* BEGIN-END PERMS OFFSET DEVICE INODE PATH.  False: it is not what f can describe. */
+static bool parse_file(const char *line, const struct extent *e, struct mapped_file *f)
 {
-	struct maps m = {.fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"),
-					       O_RDONLY | O_CLOEXEC, 0, 0, 0)};
-	const char *name = NULL, *at;
-	char line[512], *end;
+	const char *at = strchr(line, ' '), *name = strchr(line, '/');
+	char *end;
 
-	while (m.fd >= 0 && !name && next_line(&m, line, sizeof(line))) {
-		struct extent e = parse(line);
-
-		if (addr - e.begin >= e.end - e.begin)
-			continue;
-		at = strchr(line, ' ');
-		at = at ? strchr(at + 1, ' ') : NULL;
-		name = strchr(line, '/');
-		/* Not shared: what is written there would be written to the file. */
-		if (!at || !name || at[-1] != 'p') {
-			name = NULL;
-			break;
-		}
-		f->begin = e.begin;
-		f->end = e.end;
-		f->is_text = !memcmp(e.perms, "r-xp", 4);
-		f->offset = strtoul(at + 1, &end, 16);
-		f->device = (uint32_t)strtoul(end + 1, &end, 16) << 20;
-		f->device |= (uint32_t)strtoul(end + 1, &end, 16);
-		f->inode = strtoul(end + 1, NULL, 10);
-	}
-	if (m.fd >= 0)
-		sr_sys_close(m.fd);
-	if (!name || strlen(name) >= sizeof(f->path))
+	at = at ? strchr(at + 1, ' ') : NULL;
+	/* Not shared: what is written there would be written to the file. */
+	if (!at || !name || at[-1] != 'p' || strlen(name) >= sizeof(f->path))
 		return false;
+	f->begin = e->begin;
+	f->end = e->end;
+	f->is_text = !memcmp(e->perms, "r-xp", 4);
+	f->offset = strtoul(at + 1, &end, 16);
+	f->device = (uint32_t)strtoul(end + 1, &end, 16) << 20;
+	f->device |= (uint32_t)strtoul(end + 1, &end, 16);
+	f->inode = strtoul(end + 1, NULL, 10);
 	memcpy(f->path, name, strlen(name) + 1);
 	return true;
+}
+
+static bool read_file_of(int fd, uintptr_t addr, struct mapped_file *f)
+{
+	struct maps m = {.fd = fd};
+	char line[512];
+
+	while (next_line(&m, line, sizeof(line))) {
+		struct extent e = parse(line);
+
+		if (addr - e.begin < e.end - e.begin)
+			return parse_file(line, &e, f);
+	}
+	return false;
+}
+
+/*
+ * Linux 6.11 and later answer for one address (linux/fs.h, but not that of Debian 12).  A process of many probes has
+ * thousands of mappings, and each new probe asks.
+ */
+struct query {
+	uint64_t size, flags, addr;
+	uint64_t begin, end, perms, page_size, offset, inode;
+	uint32_t major, minor, name_size, build_id_size;
+	uint64_t name, build_id;
+};
+
+#define QUERY		 _IOWR('f', 17, struct query)
+#define QUERY_WRITABLE	 0x02
+#define QUERY_EXECUTABLE 0x04
+#define QUERY_READABLE	 0x01
+#define QUERY_SHARED	 0x08
+
+/* False: the kernel cannot tell, or the path is too long. */
+static bool query_file_of(int fd, uintptr_t addr, struct mapped_file *f, bool *is)
+{
+	struct query q = {.size = sizeof(q), .addr = addr, .name = (uintptr_t)f->path, .name_size = sizeof(f->path)};
+	long err = sr_syscall(SYS_ioctl, fd, (long)QUERY, SR_ARG(&q), 0, 0, 0);
+
+	*is = !err && q.name_size && f->path[0] == '/' && !(q.perms & QUERY_SHARED);
+	f->begin = q.begin;
+	f->end = q.end;
+	f->is_text = (q.perms & (QUERY_READABLE | QUERY_WRITABLE | QUERY_EXECUTABLE)) == (QUERY_READABLE | QUERY_EXECUTABLE);
+	f->offset = q.offset;
+	f->device = q.major << 20 | q.minor;
+	f->inode = q.inode;
+	return !err || err == -ENOENT;
+}
+
+bool map_file_of(uintptr_t addr, struct mapped_file *f)
+{
+	int fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"), O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	bool is;
+
+	if (fd < 0)
+		return false;
+	if (!query_file_of(fd, addr, f, &is))
+		is = read_file_of(fd, addr, f);
+	sr_sys_close(fd);
+	return is;
 }
 
 /*

@@ -198,13 +198,13 @@ static bool set(uintptr_t pc, bool jump, uint8_t told_by)
 
 	if (s)
 		return s->breaks && s->state == PROBE_PATCHED && probe_has_jump(s);
-	if (probes_n == PROBES_MAX || probes_stopped)
+	s = probes_stopped ? NULL : probe_next();
+	if (!s)
 		return false;
-	s = &probes[probes_n];
 	s->pc = pc;
 	if (!make(s, jump, told_by) && !(jump && make(s, false, told_by)))
 		return false;
-	probes_n++;
+	probe_add(s);
 	s->state = PROBE_CHANGING;
 	atomic_fetch_add_explicit(&patched_n, 1, memory_order_release);
 	s->state = write_code(s, s->jump) ? PROBE_PATCHED : PROBE_GIVEN_UP;

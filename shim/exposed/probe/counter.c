@@ -231,11 +231,11 @@ bool counter_probe(uintptr_t pc, unsigned int length, const uint8_t *text, uintp
 		if (!probe_again(s, length, text, begin, n))
 			return false;
 	} else {
-		if (probes_n == PROBES_MAX)
+		s = probe_next();
+		if (!s)
 			return false;
-		s = &probes[probes_n];
 		*s = (struct probe){.pc = pc, .state = PROBE_REFUSED};
-		probes_n++;
+		probe_add(s);
 		if (!take_counter(s, length, text, begin, n) || !make_counter_stub(s))
 			return false;
 	}

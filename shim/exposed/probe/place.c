@@ -30,8 +30,8 @@ static const uint8_t down[] = {0xf4, 0xf0, 0xe8, 0xe0, 0xd8, 0xd0, 0xc8, 0xc0, 0
 #define LIBRARIES    0x7e0000000000ul
 
 /* How many choices there are; so many of them below. */
-#define PLACES	     280
-#define PLACES_BELOW 240
+#define PLACES	     1000
+#define PLACES_BELOW 960
 
 static uint8_t highest_byte(const struct probe *s, unsigned int n)
 {

@@ -56,9 +56,13 @@ struct probe {
 	uint8_t told_by; /* ... whose stub compares this */
 };
 
-#define PROBES_MAX 512 /* instructions for which a jump was tried */
+/*
+ * Instructions for which a jump was tried.  MPI programs have over a thousand: those of the MPI library, of UCX, of the
+ * provider and of libc.
+ */
+#define PROBES_MAX 4096
 
-extern struct probe probes[PROBES_MAX];
+extern struct probe *probes;
 extern uint32_t probes_n;        /* used */
 extern _Atomic uint32_t patched_n; /* how many jumps were ever written */
 extern bool probes_stopped;
@@ -72,12 +76,18 @@ bool probes_are_possible(void);
 bool probe_finish_stub(struct probe *s, uintptr_t pages, size_t copies);
 
 /* table.c */
+/* The next entry of the table, in which nothing is yet; NULL: there is none. */
+struct probe *probe_next(void);
+/* It is filled in as far as others may see it, and found by its instruction from now on. */
+void probe_add(const struct probe *s);
 /* The last one that was made for it. */
 struct probe *probe_at(uintptr_t pc);
 /* Have threads come to the middle of its jump, again and again? */
 bool probe_has_trapped(const struct probe *s);
 /* Does another probe's jump have bytes of this one's? */
 bool overlaps_another(const struct probe *s);
+/* Has another probe's jump this instruction's bytes in its distance?  They must stay. */
+bool is_shared_by_another(const struct probe *s);
 /* In whose stub is it? */
 struct probe *probe_of_stub(uintptr_t at);
 void probe_note_stub(const struct probe *s);

@@ -150,15 +150,6 @@ static bool can_be_punned(const struct probe *s)
 	return s->insn.length < JUMP_BYTES && can_be_shared(s->code, s->insn.length) && !overlaps_another(s);
 }
 
-/* Another probe's jump has this instruction's bytes in its distance: they must stay. */
-static bool is_shared_by_another(const struct probe *s)
-{
-	for (const struct probe *p = probes; p < probes + probes_n; p++)
-		if (p != s && p->punned && (p->state == PROBE_PATCHED || p->state == PROBE_CHANGING) && s->pc - p->at < JUMP_BYTES)
-			return true;
-	return false;
-}
-
 /*
  * Takes the bytes from the file.  Code that is not from a file, or was changed, is left alone; so is code that the program
  * could change without a call, or may not only execute.
@@ -261,7 +252,7 @@ void probes_init(const struct probe_handlers *h)
 /* --------------------------------------------------- instructions that fault */
 
 /* Those without a jump.  Two at one place push each other out; the one that faults more often stays. */
-#define COUNTED 1024
+#define COUNTED 4096
 
 static struct counted {
 	uintptr_t pc;
@@ -270,7 +261,7 @@ static struct counted {
 
 static struct counted *counted_at(uintptr_t pc)
 {
-	return &counted[(pc ^ pc / COUNTED) % COUNTED];
+	return &counted[pc * 0x9e3779b97f4a7c15ull >> 40 & (COUNTED - 1)];
 }
 
 static uint32_t count_fault(uintptr_t pc)
@@ -299,12 +290,12 @@ static uint32_t faults_before(const struct probe *s)
 
 static void make_probe(uintptr_t pc, const struct insn *insn, bool punned)
 {
-	struct probe *s = &probes[probes_n];
+	struct probe *s = probe_next();
 
-	if (probes_n == PROBES_MAX)
+	if (!s)
 		return;
-	probes_n++;
 	*s = (struct probe){.pc = pc, .state = PROBE_REFUSED, .punned = punned};
+	probe_add(s);
 	patch(s, insn);
 }
 

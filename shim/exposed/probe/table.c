@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* table.c: the table of probes; where a thread is that has come to one. */
+/*
+ * table.c: the table of probes; where a thread is that has come to one.
+ *
+ * Each fault asks several times, so probes are found by hashes: of the instruction, and of the pages of the stub.  They
+ * are read without the lock; an entry is whole before it is linked, and stays.
+ */
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "logd/base/rawsys.h"
 #include "shim/exposed/page/lock.h"
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
@@ -7,37 +16,133 @@
 /* A thread that comes to the middle of a jump pays a fault for it, and may do so again and again. */
 #define TRAPS_MAX 64
 
-struct probe probes[PROBES_MAX];
+struct probe *probes;
 uint32_t probes_n;
 _Atomic uint32_t patched_n;
 /* All stubs are in this range: most addresses are not. */
 static uintptr_t stubs_begin = UINTPTR_MAX, stubs_end;
 
-struct probe *probe_at(uintptr_t pc)
+/* Number + 1 of the last probe with this hash; 0: none. */
+#define HASHES (2 * PROBES_MAX)
+static _Atomic uint16_t by_pc[HASHES], by_page[HASHES];
+static uint16_t next_by_pc[PROBES_MAX], next_by_page[PROBES_MAX];
+
+_Static_assert(PROBES_MAX < UINT16_MAX, "numbers fit");
+
+static _Atomic uint16_t *hash_of_pc(uintptr_t pc)
 {
-	for (uint32_t i = probes_n; i--;)
-		if (probes[i].pc == pc)
-			return &probes[i];
-	return NULL;
+	return &by_pc[pc * 0x9e3779b97f4a7c15ull >> 40 & (HASHES - 1)];
 }
 
-bool overlaps_another(const struct probe *s)
+static _Atomic uint16_t *hash_of_page(uintptr_t page)
 {
-	for (const struct probe *p = probes; p < probes + probes_n; p++)
-		if (p != s && p->at - s->at + JUMP_BYTES - 1 < 2 * JUMP_BYTES - 1 &&
+	return &by_page[page * 0x9e3779b97f4a7c15ull >> 40 & (HASHES - 1)];
+}
+
+static void link_probe(_Atomic uint16_t *first, uint16_t *next, const struct probe *s)
+{
+	next[s - probes] = atomic_load_explicit(first, memory_order_relaxed);
+	atomic_store_explicit(first, (uint16_t)(s - probes + 1), memory_order_release);
+}
+
+/* Mapped when it is needed, since the library's image must be small (tests/unit/shim/image.py). */
+static bool has_table(void)
+{
+	void *p;
+
+	if (probes)
+		return true;
+	p = sr_sys_mmap((void *)PROBES_BASE, PROBES_MAX * sizeof(*probes), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	if (sr_sys_is_error(p))
+		return false;
+	probes = p;
+	return true;
+}
+
+struct probe *probe_next(void)
+{
+	return probes_n < PROBES_MAX && has_table() ? &probes[probes_n] : NULL;
+}
+
+void probe_add(const struct probe *s)
+{
+	link_probe(hash_of_pc(s->pc), next_by_pc, s);
+	probes_n++;
+}
+
+static struct probe *first_at(uintptr_t pc)
+{
+	uint16_t n = atomic_load_explicit(hash_of_pc(pc), memory_order_acquire);
+
+	while (n && probes[n - 1].pc != pc)
+		n = next_by_pc[n - 1];
+	return n ? &probes[n - 1] : NULL;
+}
+
+/* The one that was made before s, for the same instruction. */
+static struct probe *next_at(const struct probe *s)
+{
+	uint16_t n = next_by_pc[s - probes];
+
+	while (n && probes[n - 1].pc != s->pc)
+		n = next_by_pc[n - 1];
+	return n ? &probes[n - 1] : NULL;
+}
+
+struct probe *probe_at(uintptr_t pc)
+{
+	return first_at(pc);
+}
+
+/* Has another probe a jump at pc? */
+static bool has_other_jump(uintptr_t pc, const struct probe *than, bool punned)
+{
+	for (const struct probe *p = first_at(pc); p; p = next_at(p))
+		if (p != than && p->at == pc && (p->punned || !punned) &&
 		    (p->state == PROBE_PATCHED || p->state == PROBE_CHANGING))
 			return true;
 	return false;
 }
 
+bool overlaps_another(const struct probe *s)
+{
+	for (uintptr_t pc = s->at - (JUMP_BYTES - 1); pc < s->at + JUMP_BYTES; pc++)
+		if (has_other_jump(pc, s, false))
+			return true;
+	return false;
+}
+
+bool is_shared_by_another(const struct probe *s)
+{
+	for (uintptr_t pc = s->pc - (JUMP_BYTES - 1); pc <= s->pc; pc++)
+		if (has_other_jump(pc, s, true))
+			return true;
+	return false;
+}
+
+static struct probe *of_stub_from(uintptr_t page, uintptr_t at)
+{
+	uint16_t n = atomic_load_explicit(hash_of_page(page), memory_order_acquire);
+
+	for (; n; n = next_by_page[n - 1]) {
+		struct probe *s = &probes[n - 1];
+
+		if (s->stub && at >= s->stub && at < s->end)
+			return s;
+	}
+	return NULL;
+}
+
+/* A stub has two pages of its own. */
 struct probe *probe_of_stub(uintptr_t at)
 {
+	struct probe *s;
+
 	if (at < stubs_begin || at >= stubs_end)
 		return NULL;
-	for (uint32_t i = 0; i < probes_n; i++)
-		if (probes[i].stub && at >= probes[i].stub && at < probes[i].end)
-			return &probes[i];
-	return NULL;
+	s = of_stub_from(at / PAGE, at);
+	return s ? s : of_stub_from(at / PAGE - 1, at);
 }
 
 void probe_note_stub(const struct probe *s)
@@ -46,6 +151,7 @@ void probe_note_stub(const struct probe *s)
 		stubs_begin = s->stub;
 	if (s->end > stubs_end)
 		stubs_end = s->end;
+	link_probe(hash_of_page(s->stub / PAGE), next_by_page, s);
 }
 
 /* Not libc's memcmp(): a thread that is in the middle of a jump in there would meet that jump again. */
@@ -83,29 +189,48 @@ static unsigned int under_jump(const struct probe *s, uintptr_t pc)
 	return under_begin(&s->group, pc - s->pc);
 }
 
+/*
+ * The first probe, from the instruction at pc backwards, under whose jump that one begins, or which is for that one
+ * itself: has() says whether it will do.  k: which instruction of its group it is.
+ */
+static struct probe *find_near(uintptr_t pc, unsigned int *k, bool (*has)(const struct probe *s, unsigned int k))
+{
+	for (unsigned int i = 0; i < JUMP_BYTES; i++)
+		for (struct probe *s = first_at(pc - i); s; s = next_at(s)) {
+			*k = under_jump(s, pc);
+			if ((*k || !i) && has(s, *k))
+				return s;
+		}
+	return NULL;
+}
+
+static bool has_gap(const struct probe *s, unsigned int k)
+{
+	return k && s->copy.gaps >> k & 1 && probe_has_jump(s);
+}
+
 struct probe *probe_over(uintptr_t pc, unsigned int *k)
 {
-	for (uint32_t i = 0; i < probes_n; i++) {
-		*k = under_jump(&probes[i], pc);
-		if (*k && probes[i].copy.gaps >> *k & 1 && probe_has_jump(&probes[i]))
-			return &probes[i];
-	}
-	return NULL;
+	return find_near(pc, k, has_gap);
+}
+
+/* Are the bytes of its k-th instruction not the original ones? */
+static bool has_changed_code(const struct probe *s, unsigned int k)
+{
+	return (k || s->at == s->pc) && is_changed(s);
 }
 
 static const uint8_t *original_code(uintptr_t pc)
 {
+	const struct probe *s;
+	unsigned int k;
+
 	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
 		return NULL;
 	if (exposed_self.probe.inside && exposed_self.probe.current->pc == pc)
 		return exposed_self.probe.current->code;
-	for (uint32_t i = 0; i < probes_n; i++) {
-		const struct probe *s = &probes[i];
-
-		if (((pc == s->pc && s->at == pc) || under_jump(s, pc)) && is_changed(s))
-			return s->code + (pc - s->pc);
-	}
-	return NULL;
+	s = find_near(pc, &k, has_changed_code);
+	return s ? s->code + (pc - s->pc) : NULL;
 }
 
 const uint8_t *probes_code_at(uintptr_t pc)
@@ -139,22 +264,23 @@ void probes_enter(ucontext_t *uc)
 		uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(s->pc + s->group.at[i]);
 }
 
+static bool is_under_changed(const struct probe *s, unsigned int k)
+{
+	return k && is_changed(s);
+}
+
 /* At the first instruction the jump itself leads on, except at the moment when it is written. */
 void probes_leave(ucontext_t *uc)
 {
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+	const struct probe *s;
+	unsigned int k;
 
 	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
 		return;
-	for (uint32_t i = 0; i < probes_n; i++) {
-		const struct probe *s = &probes[i];
-		unsigned int k = under_jump(s, at);
-
-		if (k && is_changed(s)) {
-			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)copy_of(s, k);
-			return;
-		}
-	}
+	s = find_near(at, &k, is_under_changed);
+	if (s)
+		uc->uc_mcontext.gregs[REG_RIP] = (greg_t)copy_of(s, k);
 }
 
 /* The jump may have been taken back meanwhile; but what is mapped there now must be what it was made of. */

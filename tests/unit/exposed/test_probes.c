@@ -1035,6 +1035,28 @@ static void test_a_child(void **state)
 	assert_true(is_jump((uintptr_t)site_in_a_child, 20));
 }
 
+/* As many instructions as an MPI program has with its libraries. */
+#define MANY	   1200
+#define MANY_BYTES 64
+extern char many_loads[MANY][MANY_BYTES];
+__asm__(".text\n" APART "many_loads: .rept 1200\n .p2align 6, 0x90\n mov 0x180(%rdi), %rax\n inc %rax\n ret\n .endr\n"
+	".p2align 6, 0x90\n");
+
+static void test_many_instructions(void **state)
+{
+	struct sr_exposed_counts c, d;
+
+	sr_exposed_get_counts(&c);
+	for (uint64_t i = 1; i <= 40; i++)
+		for (int k = 0; k < MANY; k++) {
+			sr_exposed_observe();
+			dma[48] = i + (uint64_t)k;
+			assert_int_equal(((uint64_t(*)(volatile void *))many_loads[k])(user), i + (uint64_t)k + 1);
+		}
+	sr_exposed_get_counts(&d);
+	assert_int_equal(d.jumps - c.jumps, MANY);
+}
+
 static _Atomic bool over;
 
 static void *go_on(void *arg)
@@ -1109,6 +1131,7 @@ int main(void)
 	    cmocka_unit_test(test_beside_a_region),
 	    cmocka_unit_test(test_threads),
 	    cmocka_unit_test(test_code_that_is_not_the_files),
+	    cmocka_unit_test(test_many_instructions),
 	    cmocka_unit_test(test_a_child),
 	    cmocka_unit_test(test_stop),
 	};
