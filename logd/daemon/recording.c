@@ -141,6 +141,7 @@ static int new_recording(struct recordings *list, struct connection *c,
 	r->list = list;
 	r->pid = c->pid;
 	r->rank = hello->rank;
+	r->is_late = hello->flags & SR_MESSAGE_LATE;
 	r->is_further = hello_image(hello, &r->image);
 	if (hello_parent(hello, &parent)) {
 		r->is_further = true;
@@ -344,7 +345,7 @@ void recordings_progress(struct recordings *list)
 		*at = r->next;
 		list->ended += !refused;
 		if (!refused)
-			tally_add(&list->tallies, r->session, !r->is_further, r->ended.stored);
+			tally_add(&list->tallies, r->session, !r->is_further, r->is_late, r->ended.stored);
 		recording_free(r);
 	}
 	list->events->progressed(list->owner);

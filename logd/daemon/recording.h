@@ -37,6 +37,7 @@ struct recording {
 	pid_t pid;
 	int32_t rank;
 	struct sr_image_origin image; /* zeros: it is the first one */
+	bool is_late;                 /* it ran before it was recorded */
 	bool is_further;              /* an image or a child of a process that is recorded */
 	struct claim *claim; /* its place is being made; NULL: it is there */
 	struct sr_message hello; /* the request, meanwhile */

@@ -114,6 +114,7 @@ static void answer_wait(struct server *s, struct peer *p)
 	sr_message_init(&reply, SR_MSG_WAIT_TRACE);
 	if (t) {
 		reply.rank = (int32_t)t->processes;
+		reply.thread = t->late;
 		reply.value = t->stored;
 	}
 	connection_answer(&p->connection, &p->wait, &reply, -1);

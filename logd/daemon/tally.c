@@ -11,7 +11,7 @@ const struct tally *tally_of(const struct tallies *t, const uint8_t *session)
 	return NULL;
 }
 
-void tally_add(struct tallies *t, const uint8_t *session, unsigned int processes, uint64_t stored)
+void tally_add(struct tallies *t, const uint8_t *session, unsigned int processes, unsigned int late, uint64_t stored)
 {
 	struct tally *mine = (struct tally *)tally_of(t, session);
 
@@ -21,5 +21,6 @@ void tally_add(struct tallies *t, const uint8_t *session, unsigned int processes
 		memcpy(mine->session, session, SR_SESSION_BYTES);
 	}
 	mine->processes += processes;
+	mine->late += late;
 	mine->stored += stored;
 }

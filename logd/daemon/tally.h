@@ -16,7 +16,7 @@
 
 struct tally {
 	uint8_t session[SR_SESSION_BYTES];
-	uint32_t processes;
+	uint32_t processes, late; /* late: those of them that ran before they were recorded */
 	uint64_t stored; /* bytes */
 };
 
@@ -27,9 +27,9 @@ struct tallies {
 
 /*
  * So many bytes were recorded of that session.  processes: 1 for a process, 0 for a further image
- * of one.
+ * of one; late: of those.
  */
-void tally_add(struct tallies *t, const uint8_t *session, unsigned int processes, uint64_t stored);
+void tally_add(struct tallies *t, const uint8_t *session, unsigned int processes, unsigned int late, uint64_t stored);
 
 /* NULL: none of its processes has ended. */
 const struct tally *tally_of(const struct tallies *t, const uint8_t *session);

@@ -102,6 +102,7 @@ int sr_client_wait_trace(const char *socket_path, const char *trace_dir, const u
  * daemon. */
 struct sr_session_end {
 	uint32_t processes;
+	uint32_t late;   /* of these: not recorded from their start */
 	uint64_t stored; /* bytes */
 };
 int sr_client_wait_session(const char *socket_path, const char *trace_dir, const uint8_t *session,

@@ -178,6 +178,8 @@ int sr_client_make_hello(struct sr_client *c, const struct sr_hello *h)
 	c->hello.value = h->stack;
 	if (h->session)
 		memcpy(c->hello.session, h->session, sizeof(c->hello.session));
+	if (h->late)
+		c->hello.flags |= SR_MESSAGE_LATE;
 	if (h->image) {
 		c->hello.flags |= SR_MESSAGE_IMAGE;
 		memcpy(c->hello.text, h->image, sizeof(*h->image));

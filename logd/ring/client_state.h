@@ -22,6 +22,7 @@ struct sr_hello {
 	size_t schema_size;
 	const char *extra_json; /* a JSON object for process.json, or NULL */
 	const uint8_t *session; /* SR_SESSION_BYTES, of its `sreplay record`; or NULL */
+	bool late; /* the process ran before it was recorded */
 	const struct sr_image_origin *image;  /* NULL: it is the first image of its rank */
 	const struct sr_image_origin *parent; /* NULL: it was not forked by a recorded process */
 };

@@ -37,7 +37,8 @@ enum sr_message_type {
 	/*
 	 * Needs no hello; text: a struct sr_trace_identity; session.  Answered when no process of
 	 * that session writes to the trace any more; without a session, no process at all.  Answer:
-	 * rank: how many processes of that session have ended, value: bytes that they recorded.
+	 * rank: how many processes of that session have ended, thread: how many of these came with
+	 * SR_MESSAGE_LATE, value: bytes that they recorded.
 	 */
 	SR_MSG_WAIT_TRACE = 5,
 	/*
@@ -78,6 +79,7 @@ enum sr_message_type {
 #define SR_MESSAGE_KEEP   2u
 #define SR_MESSAGE_IMAGE  4u
 #define SR_MESSAGE_CHILD  8u
+#define SR_MESSAGE_LATE   16u /* in a hello: the process ran before it was recorded */
 
 struct sr_message {
 	uint32_t magic;

@@ -35,6 +35,10 @@ void sr_record_say_end(const char *trace, const struct sr_session_end *end)
 	if (end->processes)
 		sr_note("recorded %u rank%s to %s (%s)", end->processes,
 			end->processes == 1 ? "" : "s", short_name(trace), size);
+	if (end->late)
+		sr_note("%u process%s loaded libibverbs late and %s recorded from the first device on, which can be read but "
+			"not replayed; to replay it, record with --from-start",
+			end->late, end->late == 1 ? "" : "es", end->late == 1 ? "is" : "are");
 }
 
 /* ---- nothing ---- */

@@ -71,7 +71,7 @@ static void compare(const json_t *file, const char *path, int fd)
 	long long recorded = (long long)json_integer_value(json_object_get(file, "size"));
 	const char *kept = text_of(file, "kept")
 			       ? "; the trace keeps the recorded one: without --live-files the replay uses it"
-			       : "";
+			       : "; sreplay record --record-files keeps what a program reads";
 	char hash[17] = "none";
 	struct stat st;
 

@@ -2,6 +2,7 @@
 #include "shim/core/settings.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "logd/base/hex.h"
@@ -20,12 +21,41 @@ static int refuse(const struct sr_setting *s, const char *variable, const char *
 	return -EINVAL;
 }
 
+/*
+ * Programs write over their environment (to show another title in ps), and some settings are used long after: by a
+ * process that opens a device late, or forks. In .bss, because the heap is not set up yet.
+ */
+static char kept[4 * PATH_MAX];
+static size_t used;
+
+static const char *keep(const char *text)
+{
+	size_t n = strlen(text) + 1;
+	char *copy = kept + used;
+
+	if (n > sizeof(kept) - used)
+		return NULL;
+	memcpy(copy, text, n);
+	used += n;
+	return copy;
+}
+
 static int read_setting(const struct sr_setting *s, struct sr_settings *into)
 {
 	const char *text = sr_variable(s->variable);
 
-	if (sr_setting_is_given(s, text) && !sr_setting_parse(s, text, into))
+	if (!sr_setting_is_given(s, text))
+		return 0;
+	if (!sr_setting_parse(s, text, into))
 		return refuse(s, s->variable, text);
+	if (s->kind == SR_KIND_WORDS || s->kind == SR_KIND_NUMBER)
+		return 0;
+	text = keep(text);
+	if (!text) {
+		sr_say("%s is too long; this process is not recorded", s->variable);
+		return -ENAMETOOLONG;
+	}
+	sr_setting_parse(s, text, into);
 	return 0;
 }
 
@@ -103,13 +133,14 @@ int sr_settings_read(struct sr_settings *s)
 	const char *trace = sr_variable(sr_setting_variable(SR_SETTING_TRACE));
 
 	set_defaults(s);
+	used = 0;
 	if (!trace || !*trace)
 		return 0;
 	if (refuse_renamed())
 		return -EINVAL;
 	for (int i = 0; i < SR_SETTING_COUNT; i++)
 		if (read_setting(&sr_setting_table[i], s))
-			return -EINVAL;
+			return -EINVAL; /* said */
 	/* The clocks' directory says which peers are recorded. */
 	if (s->order && s->clocks == SR_CLOCKS_OFF)
 		s->clocks = SR_CLOCKS_ON;

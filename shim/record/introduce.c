@@ -36,6 +36,7 @@ static bool introduce(const struct sr_settings *s, enum sr_record_from from, con
 	    .schema_size = sr_schema_size,
 	    .extra_json = extra,
 	    .session = s->session,
+	    .late = from == SR_RECORD_FROM_OPEN,
 	    .image = image,
 	    .parent = parent,
 	};

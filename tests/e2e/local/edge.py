@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import BUILD, SREPLAY, run, run_functions  # noqa: E402
 
 APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
+SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 CASES = []
 
 
@@ -42,6 +43,10 @@ def the_end(tap, place):
     tap.ok(re.fullmatch(r"sreplay: recorded 3 ranks to c\.srec \([\d.]+ kB\)\n", err), "of three processes, three ranks", err)
     status, _, err = record("-o", "a.srec", "-r", "5", "--", program, cwd=place)
     tap.ok("recorded 1 rank to a.srec" in err, "of a trace that has others already, one's own", err)
+    late = os.path.join(APPS, "late")
+    status, _, err = record("-o", "late.srec", "--", late, late + "_module.so", cwd=place, variables={"LD_LIBRARY_PATH": SOFTDEV})
+    tap.ok(status == 0 and "recorded 1 rank" in err and "1 process loaded libibverbs late" in err and "--from-start" in err,
+           "that a trace cannot be replayed is said at once, and the cure", err)
     size = sum(os.path.getsize(os.path.join(d, f)) for d, _, names in os.walk(os.path.join(place, "c.srec")) for f in names if f.endswith(".srs"))
     said = float(re.search(r"\(([\d.]+) kB", record("-o", "d.srec", "--", "sh", "-c", script, cwd=place)[2])[1]) * 1000
     tap.ok(0.5 * size < said < 2 * size, "the size is that on disk", "%s %s" % (size, said))
