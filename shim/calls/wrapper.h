@@ -31,14 +31,15 @@
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
 
-/* A poll that finds nothing again is only counted.  True: it has been made. */
+/* A poll that finds nothing again takes a short way.  True: it has been made. */
 static inline bool sr_polls_idly(uint64_t *a, void *site, int *result)
 {
 	struct sr_thread *t = &sr_self;
+	const struct sr_idle *idle = sr_idle_poll_find(t, a, site);
 
-	if (!sr_idle_poll_is_again(t, a[0], a[1], a[2], site))
+	if (!idle)
 		return false;
-	*result = sr_idle_poll(t, a);
+	*result = sr_idle_poll(t, a, idle);
 	if (__builtin_expect(*result > 0, 0))
 		sr_clear_stack_below(SR_STACK_COMPLETED);
 	else

@@ -16,6 +16,7 @@
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
 
+struct sr_idle;
 struct sr_image_origin;
 struct sr_order;
 struct sr_signal_payload;
@@ -30,6 +31,8 @@ struct sr_engine {
 	 * (verbs/idle_poll.h).  entered: the heap before the section.
 	 */
 	uint64_t (*polled)(struct sr_thread *t, uint64_t *a, void *site, int entered);
+	/* The same: makes a poll that is as `idle` before, but not as the last call. */
+	uint64_t (*polls_again)(struct sr_thread *t, uint64_t *a, const struct sr_idle *idle);
 
 	/* The engine answers calls from the trace and does not record them. */
 	bool replays;

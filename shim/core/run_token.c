@@ -416,6 +416,12 @@ bool sr_token_keep(struct sr_token_hold *h)
 	return true;
 }
 
+bool sr_token_keep_unwanted(struct sr_token_hold *h)
+{
+	return !h->parted_at && !atomic_load_explicit(&run_token.last, memory_order_relaxed) && !sr_token_is_wanted() &&
+	       sr_token_keep(h);
+}
+
 bool sr_token_is_wanted(void)
 {
 	return atomic_load_explicit(&run_token.waiting, memory_order_relaxed);

@@ -82,6 +82,9 @@ SR_TOKEN_ASKED bool sr_token_is_lost(const struct sr_token_hold *h);
  */
 bool sr_token_keep(struct sr_token_hold *h);
 
+/* The same, and false if another thread waits for the token, this one has parted, or the process ends. */
+bool sr_token_keep_unwanted(struct sr_token_hold *h);
+
 void sr_token_go_on(struct sr_token_hold *h);
 
 /*

@@ -52,15 +52,29 @@ struct sr_made {
 	int32_t pid, error;
 };
 
-/* Recording: the repeated record is one of this poll, which found nothing (verbs/idle_poll.h). */
+/* Recording: a poll that found nothing, and its record (verbs/idle_poll.h). */
+#define SR_IDLE_BYTES 64
 struct sr_idle {
-	uint64_t cq, entries; /* cq 0: it is of something else */
+	uint64_t cq, entries;
 	uint64_t wc, wc_matters; /* all ones, or 0: where completions would be put does not matter */
 	void *site;
 	int error; /* errno then */
 	bool exposed; /* the process has exposed regions */
 	const struct sr_engine *engine;
 	uint64_t (*poll)(uint64_t cq, uint64_t entries, uint64_t wc); /* the provider's */
+	uint32_t size; /* of the record's payload */
+	unsigned char record[SR_IDLE_BYTES];
+};
+
+/* Libraries poll several queues in turn: UCX those of its transports. */
+#define SR_IDLE_POLLS 4
+
+struct sr_idle_polls {
+	/* The SN of the last one.  Another call came behind it: they are forgotten. */
+	uint64_t sn;
+	const struct sr_idle *last;
+	uint32_t n; /* how many were noted; of those behind the first few only the last ones are kept */
+	struct sr_idle of[SR_IDLE_POLLS];
 };
 
 struct sr_thread {
@@ -118,7 +132,7 @@ struct sr_thread {
 	 * The last record (empty if it was a long one), and how often it has been repeated since.
 	 */
 	uint64_t repeats;
-	struct sr_idle idle;
+	struct sr_idle_polls idle;
 	uint16_t last_kind;
 	struct sr_buf last;
 

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
@@ -129,13 +130,11 @@ INLINE void draw_return(struct recording *r, const enum threads how)
 		r->order[r->head.orders++] = sr_draw_event();
 }
 
-/* A poll that found something may repeat as well: the idle ones behind it are no repetitions of that. */
-static inline void note_poll(const struct recording *r)
+/* One that found something may repeat as well: the idle ones behind it are no repetitions of that. */
+static inline void note_poll(const struct recording *r, const struct sr_buf *record)
 {
-	if (r->t->repeats && !r->head.result)
-		sr_idle_poll_repeats(r->t, r->a, r->head.site, r->head.error);
-	else
-		r->t->idle.cq = 0;
+	if (!r->head.result && !r->head.orders)
+		sr_idle_poll_note(r->t, r->a, r->head.site, r->head.error, record);
 }
 
 INLINE void emit(struct recording *r, const enum threads how)
@@ -154,8 +153,9 @@ INLINE void emit(struct recording *r, const enum threads how)
 		if (__builtin_expect(t->sums.events >= SR_CHECK_EVENTS, 0))
 			sr_emit_check(t);
 	}
-	if (how == ALONE && r->n == SR_CALL_poll_cq)
-		note_poll(r);
+	/* Its record, or the one that it repeats, is the thread's last one. */
+	if (how != PARALLEL && r->n == SR_CALL_poll_cq && !t->silent && t->last.len)
+		note_poll(r, &t->last);
 	if (__builtin_expect(sr_regions_on, 0))
 		sr_regions_call_ends(r->pinned);
 	if (how != ALONE && is_output(r->d))
@@ -320,7 +320,53 @@ uint64_t sr_record_polled(struct sr_thread *t, uint64_t *a, void *site, int ente
 {
 	const enum sr_heap before = (enum sr_heap)entered;
 
-	return record(t, SR_CALL_poll_cq, a, site, ALONE, &before);
+	return sr_threaded ? record(t, SR_CALL_poll_cq, a, site, SERIAL, &before)
+			   : record(t, SR_CALL_poll_cq, a, site, ALONE, &before);
+}
+
+static void emit_again(struct sr_thread *t, const struct sr_idle *idle)
+{
+	struct sr_buf *b = &t->buf;
+	void *p;
+
+	b->len = 0;
+	t->received.gathered = 0;
+	p = sr_buf_room(b, idle->size);
+	if (p)
+		memcpy(p, idle->record, idle->size);
+	sr_emit_call(t, SR_KIND_POLL_CQ);
+	t->idle.last = idle;
+}
+
+/*
+ * The provider's poll never waits, so the thread keeps the run token meanwhile.  If another one waits for it, the poll
+ * takes the general way.
+ */
+uint64_t sr_record_polls_again(struct sr_thread *t, uint64_t *a, const struct sr_idle *idle)
+{
+	enum sr_heap before;
+	int found;
+
+	if (sr_threaded && (sr_phases_any || t->ended || !sr_token_keep_unwanted(&t->run_token)))
+		return sr_engine->call(t, SR_CALL_poll_cq, a, idle->site);
+	before = sr_enter(t);
+	t->run_token.site = (uintptr_t)idle->site;
+	t->heap = SR_HEAP_LIBRARY;
+	found = (int)idle->poll(a[0], a[1], a[2]);
+	t->heap = SR_HEAP_SHIM;
+	if (found || *t->error != idle->error) {
+		t->received.polled = found;
+		t->received.is_polled = true;
+		return sr_record_polled(t, a, idle->site, before);
+	}
+	t->run_token.vain++;
+	t->signals.call_entry = 0;
+	t->idle.sn = ++t->sn;
+	emit_again(t, idle);
+	if (sr_threaded)
+		sr_token_go_on(&t->run_token);
+	sr_leave_call(t, before);
+	return 0;
 }
 
 uint64_t sr_record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)

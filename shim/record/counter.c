@@ -110,6 +110,7 @@ static bool fast(struct counter_read *r)
 	t->ring.busy = 1;
 	atomic_signal_fence(memory_order_seq_cst);
 	wakes = put_into_ring(&t->ring, r);
+	t->idle.sn += t->idle.sn == t->sn;
 	t->sn++;
 	t->last_kind = 0; /* what follows is no repeat of the last record */
 	t->last.len = 0;

@@ -34,6 +34,7 @@
 static struct sr_engine record_engine = {
     .call = sr_record_call,
     .polled = sr_record_polled,
+    .polls_again = sr_record_polls_again,
     .active = true,
     .note = sr_record_note,
     .clock = sr_record_clock,
@@ -90,7 +91,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 	if (s->threads == SR_THREADS_SERIAL)
 		take_turns();
 	if (s->confirm) {
-		record_engine.polled = NULL;
+		record_engine.polled = NULL; /* and so no poll is noted */
 		record_engine.call = sr_confirm_start(s->confirm, s->rank, record_engine.call);
 	}
 	if (s->stamps)

@@ -3,9 +3,11 @@
 
 #include "shim/record/notes.h"
 #include "shim/record/streams.h"
+#include "shim/verbs/idle_poll.h"
 
 void sr_serial_note(struct sr_thread *t, const struct sr_token_payload *p)
 {
+	sr_idle_polls_forget(t);
 	sr_record_note(t, SR_REC_RUN_TOKEN, p, sizeof(*p));
 }
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * idle_poll.h: recording: a poll that finds nothing, as the thread's last call did, and has the same record.
+ * idle_poll.h: recording: a poll that finds nothing, as it did a moment ago, and has the same record.
  *
- * Loops that wait do little else, so the wrapper of ibv_poll_cq does all of it: it asks the provider and counts.
+ * Loops that wait do little else.  If nothing but the last poll is repeated, the wrapper of ibv_poll_cq does all of it:
+ * it asks the provider and counts.  If several polls come in turn, the record engine writes the record that it has
+ * written before.
+ *
  * The record engine says when that is enough.  Everything that could change its answer, but for what
- * sr_idle_poll_is_again() looks at, is a recorded call of this thread, the only one of the process.
+ * sr_idle_poll_find() looks at, is a recorded call of this thread, or of another one that had the run token meanwhile
+ * (sr_idle_polls_forget()).
  */
 #ifndef SHIM_VERBS_IDLE_POLL_H
 #define SHIM_VERBS_IDLE_POLL_H
@@ -21,27 +25,47 @@
 
 #define SR_KIND_POLL_CQ (SR_REC_CALL + SR_CALL_poll_cq)
 
-/* The last record of the thread is that of this poll, which found nothing. */
-void sr_idle_poll_repeats(struct sr_thread *t, const uint64_t *a, uintptr_t site, int error);
+/* The thread's last call is that poll, which found nothing; record: its payload. */
+void sr_idle_poll_note(struct sr_thread *t, const uint64_t *a, uintptr_t site, int error, const struct sr_buf *record);
 
-static inline bool sr_idle_poll_is_again(const struct sr_thread *t, uint64_t cq, uint64_t entries, uint64_t wc, void *site)
+/* Other threads of the program have run. */
+static inline void sr_idle_polls_forget(struct sr_thread *t)
 {
-	const struct sr_idle *idle = &t->idle;
-	uint64_t differs = (idle->cq ^ cq) | (idle->entries ^ entries) | ((idle->wc ^ wc) & idle->wc_matters) |
-			   ((uintptr_t)idle->site ^ (uintptr_t)site) | ((uintptr_t)idle->engine ^ (uintptr_t)sr_engine) |
-			   (uint64_t)(t->last_kind ^ SR_KIND_POLL_CQ) | (uint64_t)t->depth | t->signals.waiting | sr_threaded;
-
-	return __builtin_expect(!differs && t->repeats, 1) && *t->error == idle->error &&
-	       (!idle->exposed || sr_exposed_call_alone());
+	t->idle.sn = UINT64_MAX - 1;
 }
 
-/* After sr_idle_poll_is_again().  The poll's result. */
-static inline int sr_idle_poll(struct sr_thread *t, uint64_t *a)
+static inline bool sr_idle_poll_is(const struct sr_idle *idle, const uint64_t *a, const void *site)
 {
-	struct sr_idle *idle = &t->idle;
-	enum sr_heap before = sr_enter(t);
+	return !((idle->cq ^ a[0]) | (idle->entries ^ a[1]) | ((idle->wc ^ a[2]) & idle->wc_matters) |
+		 ((uintptr_t)idle->site ^ (uintptr_t)site) | ((uintptr_t)idle->engine ^ (uintptr_t)sr_engine));
+}
+
+/* The poll that this one repeats; NULL: it takes the general way. */
+static inline const struct sr_idle *sr_idle_poll_find(const struct sr_thread *t, const uint64_t *a, const void *site)
+{
+	const struct sr_idle_polls *polls = &t->idle;
+	const struct sr_idle *idle = polls->last;
+
+	if (__builtin_expect(!idle || (polls->sn ^ t->sn) | (uint64_t)t->depth | t->signals.waiting, 0))
+		return NULL;
+	if (!sr_idle_poll_is(idle, a, site)) {
+		for (idle = polls->of; idle < polls->of + SR_IDLE_POLLS && !sr_idle_poll_is(idle, a, site); idle++)
+			;
+		if (idle >= polls->of + (polls->n < SR_IDLE_POLLS ? polls->n : SR_IDLE_POLLS))
+			return NULL;
+	}
+	return *t->error == idle->error && (!idle->exposed || sr_exposed_call_alone()) ? idle : NULL;
+}
+
+/* The poll's result. */
+static inline int sr_idle_poll(struct sr_thread *t, uint64_t *a, const struct sr_idle *idle)
+{
+	enum sr_heap before;
 	int found;
 
+	if (sr_threaded || !t->repeats || t->last_kind != SR_KIND_POLL_CQ || t->idle.last != idle)
+		return (int)sr_engine->polls_again(t, a, idle);
+	before = sr_enter(t);
 	t->heap = SR_HEAP_LIBRARY;
 	found = (int)idle->poll(a[0], a[1], a[2]);
 	t->heap = SR_HEAP_SHIM;
@@ -51,7 +75,7 @@ static inline int sr_idle_poll(struct sr_thread *t, uint64_t *a)
 		return (int)sr_engine->polled(t, a, idle->site, before);
 	}
 	t->repeats++;
-	t->sn++;
+	t->idle.sn = ++t->sn;
 	sr_leave_call(t, before);
 	return 0;
 }

@@ -187,6 +187,69 @@ static void threads_with_the_smallest_stack(void)
 	}
 }
 
+/* What polls_in_turn() reads between its polls, and other threads write without a lock. */
+static volatile int written;
+static volatile int over;
+
+static void *write_and_sleep(void *unused)
+{
+	char *own = map(PAGE);
+
+	while (!over) {
+		written++;
+		usleep(written % 7 * 30);
+		if (written % 16 == 5)
+			ibv_dereg_mr(ibv_reg_mr(pd, own, PAGE, ALL));
+	}
+	return unused;
+}
+
+/* More queues than are kept in mind, polled one after the other until something comes, as libraries with several transports do. */
+#define QUEUES 6
+
+static uint64_t poll_in_turn(struct ibv_cq *const *queues, int n, struct ibv_wc *wc)
+{
+	uint64_t sum = 0, tsc = 0;
+	int found = 0, polls = 0;
+
+	for (int i = 0; i < 2000 || found < 8; i++) {
+		if (i % 200 == 150) {
+			receive(qp, 7, piece(0, 8));
+			send_it(qp, 8, piece(64, 8), IBV_SEND_SIGNALED);
+		}
+		for (int k = 0; k < n; k++, polls++)
+			found += ibv_poll_cq(queues[k], 1, wc) * (k + 1);
+		if (i % 37 == 36)
+			__asm__ volatile("rdtsc" : "=a"(tsc) : : "rdx");
+		if (i % 90 == 89)
+			memory[PAGE] = memory[2 * PAGE] + 1;
+		sum = sum * 31 + (uint64_t)(polls + written) + (tsc & 0xff);
+	}
+	return sum;
+}
+
+static void polls_in_turn(void)
+{
+	struct ibv_cq *queues[QUEUES] = {cq};
+	struct ibv_wc wc[2], *shared = (struct ibv_wc *)(memory + 12 * PAGE);
+	pthread_t threads[2];
+
+	for (int k = 1; k < QUEUES; k++)
+		queues[k] = check(ibv_create_cq(context, 4, NULL, NULL, 0), "ibv_create_cq");
+	for (int n = 1; n <= QUEUES; n++)
+		printf("alone, %d: 0x%lx\n", n, poll_in_turn(queues, n, n % 2 ? wc : shared));
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, write_and_sleep, NULL);
+	for (int n = 1; n <= QUEUES; n++)
+		printf("beside, %d: 0x%lx\n", n, poll_in_turn(queues, n, n % 2 ? wc : shared));
+	over = 1;
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	printf("after, 3: 0x%lx\n", poll_in_turn(queues, 3, wc));
+	for (int k = 1; k < QUEUES; k++)
+		ibv_destroy_cq(queues[k]);
+}
+
 const struct hostile_case threads_cases[] = {
     {"many-queue-pairs", many_queue_pairs},
     {"one-chain-for-all", one_chain_for_all},
@@ -194,6 +257,7 @@ const struct hostile_case threads_cases[] = {
     {"cancelled-in-a-poll-loop", cancelled_in_a_poll_loop},
     {"verbs-in-a-destructor", verbs_in_a_destructor},
     {"verbs-at-exit", verbs_at_exit},
+    {"polls-in-turn", polls_in_turn},
     {"smallest-stack", threads_with_the_smallest_stack},
     {0},
 };
