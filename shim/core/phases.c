@@ -22,6 +22,7 @@ static struct site {
 	_Atomic int64_t pending; /* cost that is not known to be that of computing */
 	_Atomic int64_t lost;
 	_Atomic bool computes; /* the last thread that was stopped there did */
+	_Atomic bool shares;   /* it did so in code that has atomics */
 } sites[1 << SITES_LOG2];
 
 _Atomic bool sr_phases_any;
@@ -90,7 +91,7 @@ void sr_phase_costs(uintptr_t address, int64_t ns)
 		return;
 	if (address & SR_PHASE_KNOWN || atomic_load(&s->computes))
 		add(s, ns);
-	else
+	else if (!atomic_load(&s->shares))
 		atomic_fetch_add(&s->pending, ns);
 }
 
@@ -98,10 +99,29 @@ void sr_phase_computes(uintptr_t address)
 {
 	struct site *s = on ? find(address, false) : NULL;
 
-	if (!s)
+	if (!s || atomic_load(&s->shares))
 		return;
 	atomic_store(&s->computes, true);
 	add(s, atomic_exchange(&s->pending, 0));
+}
+
+void sr_phase_shares(uintptr_t address)
+{
+	struct site *s = on ? find(address, true) : NULL;
+
+	if (!s)
+		return;
+	atomic_store(&s->shares, true);
+	atomic_store(&s->computes, false);
+	atomic_store(&s->pending, 0);
+	atomic_store(&s->lost, 0);
+}
+
+bool sr_phase_is_to_be_told(uintptr_t address)
+{
+	struct site *s = on && !(address & SR_PHASE_KNOWN) ? find(address, true) : NULL;
+
+	return s && !atomic_load(&s->shares);
 }
 
 bool sr_phase_parts(uintptr_t address)

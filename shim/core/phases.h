@@ -6,7 +6,7 @@
  * as long as there are processors.  Whether code computes or waits for another thread is found out by the steps of a
  * thread that is stopped (shim/record/places.h).  What it has cost so far that others waited is kept for each call site.
  * Where that was much, a thread *parts*: behind this call it goes on without the token until its next call, and the
- * trace says so.
+ * trace says so.  Not where the code has atomic instructions (shim/threads/shared_code.h).
  *
  * Any thread calls this.  The figures are estimates, and a lost update is no harm.
  */
@@ -37,6 +37,9 @@ bool sr_phase_is_doubtful(uintptr_t site);
 /* A thread was stopped there: it waited for another one, or it computed. */
 void sr_phase_waits(uintptr_t site);
 void sr_phase_computes(uintptr_t site);
+/* ... in code where threads may decide something by atomics: no thread parts there from now on.  Ask before what it costs to tell. */
+void sr_phase_shares(uintptr_t site);
+bool sr_phase_is_to_be_told(uintptr_t site);
 
 /* Is a thread to part there? */
 bool sr_phase_parts(uintptr_t site);

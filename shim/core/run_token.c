@@ -39,6 +39,11 @@ enum { FREE, IN, OUT, RELEASED }; /* IN: at work in the shim; OUT: in the progra
 #define SLICE_MAX_NS (2ll * SR_TOKEN_MS * 1000000)
 #define ASKS_MAX     32
 #define ASK_AGAIN_NS 1000000
+/*
+ * One that cannot stop where it is, in code that is in no file for example, may soon be where it can.  Each time that it is asked
+ * costs it some milliseconds, so it is asked less and less often.
+ */
+#define PATIENCE_NS 2000000000ll
 /* Behind a call where it parts, or where it is not known whether threads compute. */
 #define SLICE_SOON_NS 200000
 #define SPINS       60
@@ -56,6 +61,7 @@ struct waiter {
 	uint64_t seen;
 	struct sr_stall stall_timeout;
 	uint32_t asked; /* how often that holder was asked to stop */
+	int64_t pause;  /* after it said that it could not yet: until it is asked again; 0: it has not */
 	int64_t waited; /* the part of that holder's time that is known to phases.h */
 	int64_t sampled; /* when the holder was last looked at */
 };
@@ -69,7 +75,7 @@ static struct {
 	_Atomic uintptr_t site; /* of the call behind which it runs */
 	_Atomic uint32_t parted; /* how many threads are */
 	_Atomic uint64_t unstoppable; /* the word of a holder that will not stop */
-	_Atomic uint64_t later;       /* ... of one that will, as soon as it is out of ld.so */
+	_Atomic uint64_t later;       /* ... of one that could not, and may be able to soon */
 	_Atomic int64_t slice_ns; /* how long a holder computes before it is asked to stop */
 	struct sr_lock lock; /* of the queue */
 	struct waiter *first, **end;
@@ -179,6 +185,7 @@ static void watch(struct waiter *w, uint64_t word)
 
 	w->seen = atomic_load(&run_token.word) == word ? word : 0;
 	w->asked = 0;
+	w->pause = 0;
 	w->waited = 0;
 	sr_stall_begin(&w->stall_timeout, tid);
 }
@@ -191,15 +198,20 @@ static bool ask_to_stop(struct waiter *w, uint64_t word)
 {
 	struct sr_stall *s = &w->stall_timeout;
 
-	/* It was asked in vain, and is asked as often as it takes. */
+	int64_t used = sr_stall_used(s);
+
+	/* It was asked in vain, and is asked again. */
 	if (atomic_load(&run_token.later) == word) {
 		atomic_store(&run_token.later, 0);
 		w->asked = 1;
+		w->pause = used / 4 > ASK_AGAIN_NS ? used / 4 : ASK_AGAIN_NS;
 	}
 	if (!sr_token_stop_holder || w->asked == ASKS_MAX || atomic_load(&run_token.unstoppable) == word || !sr_stall_computes(s))
 		return false;
+	if (w->pause && used >= PATIENCE_NS)
+		return false;
 	/* On a busy machine it may not get to it for long. */
-	if (w->asked && !sr_stall_goes_on(s, ASK_AGAIN_NS))
+	if (w->asked && !sr_stall_goes_on(s, w->pause ? w->pause : ASK_AGAIN_NS))
 		return !sr_stall_sleeps(s);
 	w->asked++;
 	sr_token_stop_holder(s->tid);

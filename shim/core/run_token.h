@@ -105,7 +105,7 @@ bool sr_token_meets_again(struct sr_token_hold *h);
  */
 extern void (*sr_token_stop_holder)(int32_t tid) SR_HIDDEN;
 bool sr_token_is_asked_for(const struct sr_token_hold *h);
-/* It will be able to soon, without a call: waiters go on asking. */
+/* It may be able to soon, without a call: waiters go on asking, for some seconds of its time. */
 void sr_token_ask_later(const struct sr_token_hold *h);
 /* It cannot, until its next call: another thread preempts it. */
 void sr_token_refuse_to_stop(const struct sr_token_hold *h);

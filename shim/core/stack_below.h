@@ -6,8 +6,9 @@
  * the stack, it holds what earlier functions left there, and the recorder leaves other bytes than a
  * replay.  So both clear the stack below an intercepted call before it returns.
  *
- * And the vector registers, which belong to the called function: the dynamic linker saves them on the stack when it
- * looks up a function at its first call.
+ * And the registers that belong to the called function: the dynamic linker saves the vector registers on the stack when it
+ * looks up a function at its first call; and a place at which a thread is stopped (shim/record/places.h) is told by the general
+ * ones.
  */
 #ifndef SHIM_CORE_STACK_BELOW_H
 #define SHIM_CORE_STACK_BELOW_H
@@ -140,6 +141,15 @@ static inline __attribute__((always_inline)) bool sr_is_clear_below_near(const i
 	return clear;
 }
 
+static inline __attribute__((always_inline)) void sr_clear_general_registers(void)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("xor %%ecx, %%ecx\n\txor %%edx, %%edx\n\txor %%esi, %%esi\n\txor %%edi, %%edi\n\t"
+			 "xor %%r8d, %%r8d\n\txor %%r9d, %%r9d\n\txor %%r10d, %%r10d\n\txor %%r11d, %%r11d" ::
+			     : "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc");
+#endif
+}
+
 /* In a frame that is about to return, and keeps nothing below its stack pointer. */
 static inline __attribute__((always_inline)) void sr_clear_stack_below(const int bytes)
 {
@@ -148,6 +158,7 @@ static inline __attribute__((always_inline)) void sr_clear_stack_below(const int
 	else
 		sr_clear_all_below(bytes);
 	sr_clear_vectors();
+	sr_clear_general_registers();
 }
 
 #endif

@@ -24,6 +24,7 @@
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/place.h"
+#include "shim/threads/shared_code.h"
 
 /*
  * Steps until the turn of a loop counts as too long, and further ones until an instruction is suited.  An interpreter's loop
@@ -221,13 +222,19 @@ static bool is_waiting(void)
 }
 
 /* True if the thread is to part here. */
-static bool note_phase(uintptr_t site, bool waits)
+static bool note_phase(const struct sr_thread *t, uintptr_t pc, uintptr_t sp)
 {
-	if (waits)
+	uintptr_t site = t->run_token.site;
+
+	if (is_waiting()) {
 		sr_phase_waits(site);
+		return false;
+	}
+	if (sr_phase_is_to_be_told(site) && sr_code_is_shared(pc, sp, t->stack_top))
+		sr_phase_shares(site);
 	else
 		sr_phase_computes(site);
-	return !waits && sr_phase_parts(site);
+	return sr_phase_parts(site);
 }
 
 /* The thread is at the place: others run until it gets the token again. */
@@ -248,7 +255,7 @@ static void stop(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const uint64
 	size = sizeof(step.place.p) + step.place.p.words * sizeof(step.place.word[0]);
 	sr_record_note(t, SR_REC_PLACE, &step.place, size);
 	sr_token_adapt_slice(step.place.p.flags & SR_PLACE_SPIN);
-	parts = note_phase(t->run_token.site, is_waiting());
+	parts = note_phase(t, pc, r[REGISTER_SP]);
 	step.hurries = false;
 	end_steps(uc);
 	if (parts) {
@@ -410,7 +417,11 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 	}
 	uc->uc_mcontext.gregs[REG_EFL] |= FLAG_STEP;
 	if (++step.steps > STEPS_MAX || step.looked > step.turn_max + 2 * FIND_MAX) {
-		sr_token_refuse_to_stop(&t->run_token);
+		/* Others must not run beside it, unless it waits for them. */
+		if (is_waiting() || (step.closed && !step.changed && !step.other_vectors))
+			sr_token_refuse_to_stop(&t->run_token);
+		else
+			sr_token_ask_later(&t->run_token);
 		end_steps(uc);
 		return;
 	}

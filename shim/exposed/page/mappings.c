@@ -266,6 +266,22 @@ bool map_file_of(uintptr_t addr, struct mapped_file *f)
 	return is;
 }
 
+void map_each_text(void (*with)(const struct mapped_file *f))
+{
+	struct maps m = {.fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"), O_RDONLY | O_CLOEXEC, 0, 0, 0)};
+	struct mapped_file f;
+	char line[512];
+
+	while (m.fd >= 0 && next_line(&m, line, sizeof(line))) {
+		struct extent e = parse(line);
+
+		if (parse_file(line, &e, &f) && f.is_text)
+			with(&f);
+	}
+	if (m.fd >= 0)
+		sr_sys_close(m.fd);
+}
+
 /*
  * Is it a part of the main thread's stack?  The kernel names only that mapping of it which has the program's
  * arguments, at the upper end; an madvise of a page in the middle, as in ibv_reg_mr after ibv_fork_init, makes three

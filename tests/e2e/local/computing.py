@@ -8,6 +8,7 @@ exactly; no RDMA needed.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -58,10 +59,25 @@ def test_openmp(tap, trace, threads):
     tap.ok(r.ends_well() and not r.beside and EXACT in r.verdict, "OpenMP, --threads=serial: exact", r)
 
 
+def test_llvm(tap, trace, directory, threads):
+    """LLVM's runtime decides by atomics, so its threads run one at a time, and all of it is replayed."""
+    program = os.path.join(directory, "llvm")
+    source = os.path.join(os.path.dirname(PROGRAMS), "..", "..", "tests", "programs", "process", "openmp.c")
+    if not shutil.which("clang") or subprocess.run(["clang", "-O2", "-fopenmp", source, "-o", program], capture_output=True).returncode:
+        print("# LLVM's OpenMP is not installed")
+        return
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    for case in ("reduction", "dynamic", "barriers", "critical", "tasks"):
+        r = Recording(trace, [program, case, "8"], "--from-start")
+        tap.ok(r.ends_well() and not r.beside and " 0 divergences: exact" in r.verdict,
+               "LLVM's OpenMP with %d threads, %s: exact" % (threads, case), r)
+
+
 def main():
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1
     tap = Tap()
     computes = os.path.join(PROGRAMS, "computes")
+    atomics = os.path.join(PROGRAMS, "computes_atomics")
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         trace = os.path.join(directory, "computing.srec")
@@ -72,18 +88,18 @@ def main():
                 if case == "sums" and SEVERAL:
                     tap.ok(r.beside and r.stops < 40 and BESIDE in r.verdict,
                            "threads that compute for long are stopped a few times, then run beside each other, which is said", r)
-            r = Recording(trace, [computes, "flags", "2", "100"])
-            tap.ok(r.ends_well() and not r.beside and EXACT in r.verdict,
-                   "threads that count while they wait for each other are taken one at a time, and replay exactly", r)
+            for case, what in (("flags", "count while they wait for each other"),
+                               ("open", "do so, and could be cancelled at any instruction"),
+                               ("shares", "compute what they take by atomics"),
+                               ("stop", "compute, and look at what others store")):
+                r = Recording(trace, [atomics, case, "2", "100"])
+                tap.ok(r.ends_well() and not r.beside and r.stops and EXACT in r.verdict,
+                       "threads that %s are taken one at a time, and replay exactly" % what, r)
             r = Recording(trace, [computes, "deep", "4", "200"], "--threads=serial")
             tap.ok(r.ends_well() and r.stops and EXACT in r.verdict,
                    "--threads=serial: those that compute beside memory on the stack that they never wrote", r)
-            r = Recording(trace, [computes, "stop"], "--threads=serial")
-            tap.ok(r.ends_well() and not r.beside and r.stops and EXACT in r.verdict,
-                   "--threads=serial: also those that compute, and look at what others store", r)
-            r = Recording(trace, [computes, "stop"])
-            tap.ok(not SEVERAL or (r.beside and EXACT not in r.verdict), "by default their replay is not called exact", r)
             test_openmp(tap, trace, 4)
+            test_llvm(tap, trace, directory, 4)
     tap.finish()
 
 

@@ -7,8 +7,13 @@
  *     sums   each thread computes for MS milliseconds or so without a call
  *     steps  the same, but all meet at a barrier after each millisecond or so
  *     pool   threads take tasks of some milliseconds from a queue with a lock
- *     flags  threads hand a flag on and count how often they looked at it, which differs from run to run
  *     deep   each allocates, then computes far below on the stack, beside memory that it never wrote
+ *
+ * computes_atomics has these as well:
+ *
+ *     flags  threads hand a flag on and count how often they looked at it, which differs from run to run
+ *     open   the same; each can be cancelled at any instruction, and is not (LLVM's OpenMP has its threads so)
+ *     shares threads take pieces by an atomic and compute each; who gets which differs from run to run
  *     stop   one computes until another one stops it by a plain store; how far it got differs from run to run
  */
 #include <pthread.h>
@@ -69,22 +74,6 @@ static void pool(int me)
 	}
 }
 
-static _Alignas(64) _Atomic uint64_t flag;
-
-static void flags(int me)
-{
-	const uint64_t n = (uint64_t)n_threads;
-
-	for (uint64_t i = 0; i < ms; i++) {
-		uint64_t looks = 0;
-
-		while (atomic_load_explicit(&flag, memory_order_acquire) % n != (uint64_t)me)
-			looks++;
-		found[me] = found[me] * 31 + looks;
-		atomic_fetch_add(&flag, 1);
-	}
-}
-
 static __attribute__((noinline)) uint64_t compute_deep(uint64_t x, uint64_t turns)
 {
 	volatile char unwritten[6000];
@@ -105,6 +94,38 @@ static void deep(int me)
 	}
 }
 
+#ifdef WITH_ATOMICS
+static _Alignas(64) _Atomic uint64_t flag;
+
+static void flags(int me)
+{
+	const uint64_t n = (uint64_t)n_threads;
+
+	for (uint64_t i = 0; i < ms; i++) {
+		uint64_t looks = 0;
+
+		while (atomic_load_explicit(&flag, memory_order_acquire) % n != (uint64_t)me)
+			looks++;
+		found[me] = found[me] * 31 + looks;
+		atomic_fetch_add(&flag, 1);
+	}
+}
+
+static void open_to_cancellation(int me)
+{
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+	flags(me);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+}
+
+static void shares(int me)
+{
+	while (atomic_fetch_add(&flag, 1) < ms) {
+		found[me]++;
+		sum += compute(found[me], TURNS) & 1;
+	}
+}
+
 static atomic_int stopped;
 
 static void stop(int me)
@@ -120,11 +141,17 @@ static void stop(int me)
 		x = (x ^ found[me]++) * 6364136223846793005ull + (x >> 29);
 	sum += x & 1;
 }
+#endif
 
 static const struct {
 	const char *name;
 	void (*run)(int me);
-} cases[] = {{"sums", sums}, {"steps", steps}, {"pool", pool}, {"flags", flags}, {"deep", deep}, {"stop", stop}};
+} cases[] = {
+    {"sums", sums},   {"steps", steps}, {"pool", pool}, {"deep", deep},
+#ifdef WITH_ATOMICS
+    {"flags", flags}, {"open", open_to_cancellation}, {"shares", shares}, {"stop", stop},
+#endif
+};
 
 static void (*run)(int me);
 

@@ -57,6 +57,14 @@ int main(void)
 	result(sr_phase_parts(known), "where it is known that threads compute, it is not found out first");
 	sr_phase_waits(known);
 	result(!sr_phase_parts(known), "nor believed of one that waits");
+
+	lose(0x6000, 10);
+	sr_phase_shares(0x6000);
+	lose(0x6000, 100);
+	sr_phase_computes(0x6000);
+	result(!sr_phase_parts(0x6000) && !sr_phase_is_doubtful(0x6000), "in code with atomics no thread parts, whatever is lost");
+	result(!sr_phase_is_to_be_told(0x6000) && sr_phase_is_to_be_told(0x7000) && !sr_phase_is_to_be_told(known),
+	       "that is found out once, and not where it is known that threads compute");
 	printf("1..%d\n", tests);
 	return failed > 0;
 }
