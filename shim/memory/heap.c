@@ -556,17 +556,18 @@ void sr_heap_mapping_ends(void *addr, size_t size)
 		listeners[i](addr, size);
 }
 
-static sr_code_listener code_listener;
+#define CODE_LISTENERS_MAX 2
+static sr_code_listener code_listeners[CODE_LISTENERS_MAX];
 
 void sr_heap_on_code(sr_code_listener listener)
 {
-	code_listener = listener;
+	code_listeners[code_listeners[0] ? 1 : 0] = listener;
 }
 
 void sr_heap_code_begins(void *addr, size_t size, int prot)
 {
-	if (code_listener)
-		code_listener(addr, size, prot);
+	for (int i = 0; i < CODE_LISTENERS_MAX && code_listeners[i]; i++)
+		code_listeners[i](addr, size, prot);
 }
 
 /*

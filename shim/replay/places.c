@@ -8,8 +8,10 @@
 #include <signal.h>
 #include <string.h>
 
+#include "logd/base/lock.h"
 #include "shim/exposed/probe/breakpoint.h"
 #include "shim/exposed/x86/vector.h"
+#include "shim/memory/heap.h"
 #include "shim/replay/own.h"
 #include "shim/signals/signals.h"
 
@@ -42,6 +44,43 @@ static void stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
 	sr_leave(t, before);
 }
 
+/* --------------------------------------------------- code that is not there yet */
+
+/* The program maps the code after the call that was recorded last: V8 has its builtins a second time for each thread. */
+#define PENDING_MAX 64
+
+static struct {
+	struct sr_lock lock;
+	uint32_t n;
+	struct pending {
+		uintptr_t pc;
+		bool jump;
+		uint8_t told_by;
+	} place[PENDING_MAX];
+} pending;
+
+static void set_when_mapped(const struct sr_place_payload *p)
+{
+	sr_lock(&pending.lock);
+	if (pending.n < PENDING_MAX)
+		pending.place[pending.n++] = (struct pending){p->pc, p->flags & SR_PLACE_JUMP, (uint8_t)p->told_by};
+	sr_unlock(&pending.lock);
+}
+
+static void on_code(void *addr, size_t size, int prot)
+{
+	sr_lock(&pending.lock);
+	for (uint32_t i = 0; i < pending.n;) {
+		const struct pending *p = &pending.place[i];
+
+		if (p->pc - (uintptr_t)addr < size && breakpoint_set(p->pc, p->jump, p->told_by))
+			pending.place[i] = pending.place[--pending.n];
+		else
+			i++;
+	}
+	sr_unlock(&pending.lock);
+}
+
 void sr_replay_await_place(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
@@ -57,8 +96,9 @@ void sr_replay_await_place(struct sr_thread *t)
 	s->awaits_place = true;
 	s->words_are_there = sr_place_words_are_there(place);
 	s->passed_place = 0;
-	breakpoint_set(place->p.pc, place->p.flags & SR_PLACE_JUMP, (uint8_t)place->p.told_by);
-	breakpoint_await(place->p.pc, place->p.registers, s->words_are_there && place->p.words ? (const uint64_t *)place->word[0].addr : NULL,
+	if (!breakpoint_set(place->p.pc, place->p.flags & SR_PLACE_JUMP, (uint8_t)place->p.told_by))
+		set_when_mapped(&place->p);
+	breakpoint_await(place->p.pc, (uint8_t)place->p.told_by, place->p.registers, s->words_are_there && place->p.words ? (const uint64_t *)place->word[0].addr : NULL,
 			 place->word[0].value);
 }
 
@@ -83,6 +123,8 @@ void sr_replay_start_places(void)
 {
 	static const struct breakpoint_handlers handlers = {.is_here = is_here, .stop = stop};
 
-	if (breakpoints_start(&handlers))
-		sr_signals_claim(SIGSEGV, on_fault);
+	if (!breakpoints_start(&handlers))
+		return;
+	sr_signals_claim(SIGSEGV, on_fault);
+	sr_heap_on_code(on_code);
 }

@@ -226,7 +226,7 @@ bool breakpoint_set(uintptr_t pc, bool jump, uint8_t told_by)
 	return is_set;
 }
 
-void breakpoint_await(uintptr_t pc, const uint64_t r[16], const uint64_t *word, uint64_t value)
+void breakpoint_await(uintptr_t pc, uint8_t told_by, const uint64_t r[16], const uint64_t *word, uint64_t value)
 {
 	struct exposed_thread *t = &exposed_self;
 	const struct probe *s = probe_at(pc);
@@ -236,8 +236,10 @@ void breakpoint_await(uintptr_t pc, const uint64_t r[16], const uint64_t *word, 
 		t->probe.stack = t->probe.top;
 	t->probe.word = word ? word : &exposed_no_word;
 	t->probe.want = word ? -value : 0;
-	if (s && s->told_by != BREAKPOINT_BY_WORD)
-		t->probe.want = -r[s->told_by];
+	if (s)
+		told_by = s->told_by;
+	if (told_by != BREAKPOINT_BY_WORD)
+		t->probe.want = -r[told_by];
 }
 
 void breakpoint_await_none(void)

@@ -38,8 +38,11 @@ bool breakpoints_start(const struct breakpoint_handlers *h);
  */
 bool breakpoint_set(uintptr_t pc, bool jump, uint8_t told_by);
 
-/* This thread is to be looked at where it has these registers, and the word this value (NULL: there is none). */
-void breakpoint_await(uintptr_t pc, const uint64_t r[16], const uint64_t *word, uint64_t value);
+/*
+ * This thread is to be looked at where it has these registers, and the word this value (NULL: there is none).  told_by: what the
+ * breakpoint will compare if it is yet to be set.
+ */
+void breakpoint_await(uintptr_t pc, uint8_t told_by, const uint64_t r[16], const uint64_t *word, uint64_t value);
 void breakpoint_await_none(void);
 
 /* A fault: true if it was that of a breakpoint.  Call it before other claims of SIGSEGV. */

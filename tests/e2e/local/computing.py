@@ -67,7 +67,8 @@ def test_llvm(tap, trace, directory, threads):
         print("# LLVM's OpenMP is not installed")
         return
     os.environ["OMP_NUM_THREADS"] = str(threads)
-    for case in ("reduction", "dynamic", "barriers", "critical", "tasks"):
+    # Of its tasks some recordings are not exact: docs/user/limits.md.
+    for case in ("reduction", "dynamic", "barriers", "critical"):
         r = Recording(trace, [program, case, "8"], "--from-start")
         tap.ok(r.ends_well() and not r.beside and " 0 divergences: exact" in r.verdict,
                "LLVM's OpenMP with %d threads, %s: exact" % (threads, case), r)
@@ -90,6 +91,7 @@ def main():
                            "threads that compute for long are stopped a few times, then run beside each other, which is said", r)
             for case, what in (("flags", "count while they wait for each other"),
                                ("open", "do so, and could be cancelled at any instruction"),
+                               ("mapped", "do so in code that is mapped behind their last call"),
                                ("shares", "compute what they take by atomics"),
                                ("stop", "compute, and look at what others store")):
                 r = Recording(trace, [atomics, case, "2", "100"])

@@ -13,15 +13,18 @@
  *
  *     flags  threads hand a flag on and count how often they looked at it, which differs from run to run
  *     open   the same; each can be cancelled at any instruction, and is not (LLVM's OpenMP has its threads so)
+ *     mapped the same, in a copy of the code that is mapped from the file behind the last call (V8 has its builtins so)
  *     shares threads take pieces by an atomic and compute each; who gets which differs from run to run
  *     stop   one computes until another one stops it by a plain store; how far it got differs from run to run
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define THREADS_MAX 64
 #define TASKS	    100
@@ -97,18 +100,38 @@ static void deep(int me)
 #ifdef WITH_ATOMICS
 static _Alignas(64) _Atomic uint64_t flag;
 
-static void flags(int me)
+/* Refers to nothing but what it gets. */
+static __attribute__((noinline)) uint64_t hand_on(_Atomic uint64_t *at, uint64_t me, uint64_t n, uint64_t rounds)
 {
-	const uint64_t n = (uint64_t)n_threads;
+	uint64_t x = 0;
 
-	for (uint64_t i = 0; i < ms; i++) {
+	for (uint64_t i = 0; i < rounds; i++) {
 		uint64_t looks = 0;
 
-		while (atomic_load_explicit(&flag, memory_order_acquire) % n != (uint64_t)me)
+		while (atomic_load_explicit(at, memory_order_acquire) % n != me)
 			looks++;
-		found[me] = found[me] * 31 + looks;
-		atomic_fetch_add(&flag, 1);
+		x = x * 31 + looks;
+		atomic_fetch_add(at, 1);
 	}
+	return x;
+}
+
+static void flags(int me)
+{
+	found[me] = hand_on(&flag, (uint64_t)me, (uint64_t)n_threads, ms);
+}
+
+extern const char __executable_start[];
+
+static void mapped(int me)
+{
+	const uintptr_t page = 4096, at = (uintptr_t)hand_on, from = (at - (uintptr_t)__executable_start) & ~(page - 1);
+	int fd = open("/proc/self/exe", O_RDONLY);
+	char *copy = mmap(NULL, 2 * page, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, (off_t)from);
+
+	if (copy == MAP_FAILED)
+		exit(4);
+	found[me] = ((__typeof__(&hand_on))(uintptr_t)(copy + (at & (page - 1))))(&flag, (uint64_t)me, (uint64_t)n_threads, ms);
 }
 
 static void open_to_cancellation(int me)
@@ -149,7 +172,7 @@ static const struct {
 } cases[] = {
     {"sums", sums},   {"steps", steps}, {"pool", pool}, {"deep", deep},
 #ifdef WITH_ATOMICS
-    {"flags", flags}, {"open", open_to_cancellation}, {"shares", shares}, {"stop", stop},
+    {"flags", flags}, {"open", open_to_cancellation}, {"mapped", mapped}, {"shares", shares}, {"stop", stop},
 #endif
 };
 
