@@ -28,7 +28,7 @@ static struct library {
     [SR_SOURCE_IBVERBS] = {"libibverbs.so.1"}, [SR_SOURCE_RDMACM] = {"librdmacm.so.1"},
     [SR_SOURCE_MLX5] = {"libmlx5.so.1"},       [SR_SOURCE_MLX4] = {"libmlx4.so.1"},
     [SR_SOURCE_EFA] = {"libefa.so.1"},         [SR_SOURCE_HNS] = {"libhns.so.1"},
-    [SR_SOURCE_MANA] = {"libmana.so.1"},
+    [SR_SOURCE_MANA] = {"libmana.so.1"},     [SR_SOURCE_LIBSTDCXX] = {"libstdc++.so.6"},
 };
 
 /*
@@ -114,6 +114,7 @@ static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
 	case SR_SOURCE_EFA:
 	case SR_SOURCE_HNS:
 	case SR_SOURCE_MANA:
+	case SR_SOURCE_LIBSTDCXX:
 		return sr_real_function(d);
 	case SR_SOURCE_CONTEXT:
 		return sr_context_original(holder_of(d, a), d->op_offset, false);

@@ -28,6 +28,7 @@ enum sr_source {
 	SR_SOURCE_EFA,
 	SR_SOURCE_HNS,
 	SR_SOURCE_MANA,
+	SR_SOURCE_LIBSTDCXX,
 	SR_SOURCE_CONTEXT, /* a member of ibv_context.ops, saved when the context was patched */
 	SR_SOURCE_VERBS,   /* a member of verbs_context, saved at the same time */
 	/* A member of another object, saved when that was patched (ops.h). */

@@ -107,6 +107,25 @@ def test_processor(tap, directory):
            "it dies of it", "%s\n%s" % (status, err))
 
 
+RANDOM_DEVICE = """#include <cstdio>
+#include <random>
+int main() {
+	std::random_device any, file("/dev/urandom");
+	std::mt19937 g(any());
+	std::printf("%u %u %u\\n", unsigned(g()), any(), file());
+}
+"""
+
+
+def test_random_device(tap, directory):
+    """C++'s source of seeds is an instruction, which nothing traps."""
+    program, trace = os.path.join(directory, "random_device"), os.path.join(directory, "random_device.srec")
+    subprocess.run(["g++", "-x", "c++", "-o", program, "-"], input=RANDOM_DEVICE.encode(), check=True)
+    recorded = subprocess.run([SREPLAY, "record", "--from-start", "-o", trace, "--", program], capture_output=True, timeout=60)
+    status, out, err = replay(trace, 0)
+    tap.ok(not recorded.returncode and status == 0 and out == recorded.stdout, "std::random_device", err)
+
+
 def main():
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2
     tap = Tap()
@@ -128,6 +147,7 @@ def main():
             tap.ok(not problems, "%s: %d recordings, %d exact replays" % (source, runs, runs), "\n".join(problems))
 
         test_processor(tap, directory)
+        test_random_device(tap, directory)
         bare = subprocess.run([PROGRAM, "streams", "messages", "unknown"], capture_output=True)
         recorded = record(os.path.join(directory, "bare.srec"), "streams", "messages", "unknown")
         tap.ok([line.split()[0] for line in bare.stdout.splitlines()] ==
