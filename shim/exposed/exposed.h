@@ -142,11 +142,12 @@ bool sr_exposed_is_alias(const void *addr);
 bool sr_exposed_is_partial(const void *addr);
 
 /*
- * A READ, an atomic or a datagram receive of the process may bring something there.  So what a load finds on these pages
- * from now on need not be what a peer's request to that memory wrote.
+ * Not only requests of peers may put something there: a READ, an atomic or a datagram receive of the process, or a
+ * store of a process that shares the memory.  What a load finds on these pages from now on is recorded with --order,
+ * too, until no region has them any more.
  */
-void sr_exposed_note_target(const void *addr, size_t length);
-bool sr_exposed_is_target(const void *addr);
+void sr_exposed_keep_values(const void *addr, size_t length);
+bool sr_exposed_keeps_values(const void *addr);
 
 /*
  * Returns the fixed address of a range in the backing mapping.  Until sr_exposed_release() the range is there: no

@@ -254,7 +254,7 @@ bool sr_exposed_is_partial(const void *addr)
 	return p && p->state != PAGE_NONE && !p->whole;
 }
 
-void sr_exposed_note_target(const void *addr, size_t length)
+void sr_exposed_keep_values(const void *addr, size_t length)
 {
 	uintptr_t end = (uintptr_t)addr + length;
 
@@ -262,15 +262,15 @@ void sr_exposed_note_target(const void *addr, size_t length)
 		struct page *p = page_at(at);
 
 		if (p && p->users)
-			p->target = true;
+			p->by_value = true;
 	}
 }
 
-bool sr_exposed_is_target(const void *addr)
+bool sr_exposed_keeps_values(const void *addr)
 {
 	const struct page *p = page_at((uintptr_t)addr);
 
-	return p && p->target;
+	return p && p->by_value;
 }
 
 /* Between the backing mappings there may be memory of the program. */

@@ -271,6 +271,12 @@ static bool is_done_alone(const ucontext_t *uc, struct page *p, const struct ins
 	return true;
 }
 
+/* A loop reads one new value after the other, where a thread that expects changes would go on so for ever. */
+static bool is_read_through(const struct page *p, const struct insn *insn)
+{
+	return p->found >= LOADS_EXACT && insn->address == p->poll_at + insn->size;
+}
+
 /*
  * What came together with a value will be loaded next, if the loads before were followed by more.  When it is known by
  * then, these loads find nothing new, which costs a fifth.  The page is sampled before the load: of two values at one
@@ -278,18 +284,23 @@ static bool is_done_alone(const ucontext_t *uc, struct page *p, const struct ins
  */
 static void sample_what_follows(const struct page *p, const struct insn *insn)
 {
-	if (!hooks.recorded && exposed_self.by_jump && p->loads > LOADS_EXACT && p->shadow_valid &&
+	bool goes_on = (exposed_self.by_jump && p->loads > LOADS_EXACT) || is_read_through(p, insn);
+
+	if (!hooks.recorded && goes_on && p->shadow_valid &&
 	    !is_equal(shadow_of(insn->address), backing_of(p, insn->address), insn->size))
 		take_sample(insn->address & PAGE_MASK, PAGE);
 }
 
 static void do_alone(ucontext_t *uc, struct page *p, const struct insn *insn, bool poll)
 {
+	uint64_t before = counts.values;
+
 	counts.polls += poll;
-	note_alone(p, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], insn->address);
 	if (!poll)
 		sample_what_follows(p, insn);
+	note_alone(p, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], insn->address);
 	load_alone(uc, p, insn);
+	p->found += counts.values != before;
 	check_snapshots();
 }
 
@@ -335,5 +346,6 @@ NO_VECTORS void renew(struct page *p)
 		return;
 	p->epoch = thread_epoch();
 	p->loads = 0;
+	p->found = 0;
 	p->repeats = 0;
 }

@@ -424,6 +424,6 @@ void sr_wqe_note_target(const struct sr_wqe *wqe)
 		const void *p = sr_mr_memory(wqe->wq->context, sge->lkey, sge->addr, sge->length);
 
 		if (p && sge->length)
-			sr_exposed_note_target(p, sge->length);
+			sr_exposed_keep_values(p, sge->length);
 	}
 }

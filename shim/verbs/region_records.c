@@ -47,15 +47,15 @@ static void put_left_out(struct sr_event_writer *w, const struct sr_exposed_valu
 	put(w, l, sizeof(l));
 }
 
-/* What this process fetched, or received in a datagram, no peer writes again. */
+/* What did not come by requests of peers alone, no peer writes again. */
 static bool is_worth_leaving_out(const struct sr_exposed_value *v)
 {
-	return v->length >= LEFT_OUT_MIN && !sr_exposed_is_target((void *)(uintptr_t)v->addr);
+	return v->length >= LEFT_OUT_MIN && !sr_exposed_keeps_values((void *)(uintptr_t)v->addr);
 }
 
 /*
  * Did a load find what only recorded peers can have written, by requests whose order is known?  Not if it may have
- * come at another time than the load, from a page in flux, or through memory that is shared with other processes.
+ * come at another time than the load, or from a page in flux.
  */
 static bool is_written_again(const struct sr_exposed_event *e)
 {

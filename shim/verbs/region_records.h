@@ -24,7 +24,7 @@ struct sr_event_writer {
 	size_t n;
 };
 
-/* Others than peers write to exposed memory, too: with --order as well its values are recorded in full. */
+/* Memory that is shared with other processes could not be watched: with --order as well, values are recorded in full. */
 extern bool sr_record_all_values SR_HIDDEN;
 
 void sr_record_exposed_event(struct sr_event_writer *w, const struct sr_exposed_event *e);

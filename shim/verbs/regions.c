@@ -225,6 +225,7 @@ bool sr_regions_share(void *addr, size_t length)
 	sr_own_memory_registered(addr, length);
 	if (sr_exposed_add(addr, length) != SR_EXPOSED_OK)
 		return false;
+	sr_exposed_keep_values(addr, length);
 	sr_regions_on = true;
 	return true;
 }

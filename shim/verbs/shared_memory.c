@@ -231,7 +231,6 @@ static void announce(void *addr, size_t size, uint64_t object, uint64_t offset, 
 	/* A mapping has whole pages, whatever the program has asked for. */
 	uint64_t a[] = {(uintptr_t)addr, (size + PAGE - 1) & ~(PAGE - 1ul), (uintptr_t)of};
 
-	sr_record_all_values = true;
 	sr_call(SR_CALL_shared_mapping, a, site);
 }
 
@@ -275,7 +274,12 @@ void sr_shared_attached(void *addr, size_t size, int id, int flags, void *site)
 
 uint64_t sr_invoke_shared_mapping(const struct sr_call_desc *d, uint64_t *a)
 {
-	return sr_regions_share((void *)a[0], a[1]);
+	bool watched = sr_regions_share((void *)a[0], a[1]);
+
+	/* It may be a part of a region later, or be one now. */
+	if (!watched)
+		sr_record_all_values = true;
+	return watched;
 }
 
 /* With --exposed=protect: it lies at an address at which memory cannot be protected. */

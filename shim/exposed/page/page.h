@@ -37,10 +37,11 @@ struct page {
 	bool atomics;      /* the program changes words here atomically: never passed through for many stores */
 	bool hidden;       /* a snapshot that faults all the same: its loads are watched (hooks.accessed) ... */
 	uint8_t watched;   /* ... and so many were */
-	bool target;       /* a READ, an atomic or a datagram receive of the process may bring something there */
+	bool by_value;     /* others than peers by WRITEs may bring something there: sr_exposed_keep_values() */
 	bool digested;     /* `digest` is of what was there before any device could write */
 	uint8_t pins;      /* passed through for calls that use it, and not in open_pages */
 	uint32_t loads;    /* done by the handler since the page was protected: what they cost (access.h) */
+	uint32_t found;    /* ... so many found something new; also since the call before */
 	uint32_t repeats;  /* ... of those, loads that a loop came back to and that found nothing new */
 	uint32_t users;    /* regions that have any of it */
 	uint32_t whole;    /* ... that have all of it */

@@ -30,6 +30,7 @@ SOFTDEV = [os.path.join(ROOT, "ci", "softdev"), "--"]
 SOURCES = os.path.join(ROOT, "tests", "programs", "stacks")
 SECONDS = 60
 
+UCX_VERBS = {"UCX_TLS": "rc_verbs,ud_verbs,self", "UCX_NET_DEVICES": "soft0:1"}
 UCX = {"UCX_TLS": "rc_verbs,ud_verbs,sm,self", "UCX_NET_DEVICES": "soft0:1"}
 ROOT_MAY = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
@@ -122,19 +123,18 @@ def perftest(program, *options):
     return Pair(common, common + ["127.0.0.1"])
 
 
-UCX_VERBS = {"UCX_TLS": "rc_verbs,ud_verbs,self", "UCX_NET_DEVICES": "soft0:1"}
 ISOLATED = ["--oversubscribe", "--mca", "plm", "isolated", "--mca", "oob_tcp_if_include", "lo"]
 OVER_UCX = ["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "self"]
 
 
-def mpich(program, env=None, ranks=2, quick=False, kinds=()):
+def mpich(program, env=None, ranks=2, quick=False, kinds=(), rounds=3):
     """Its job's processes on one node would talk through shared memory alone: MPIR_CVAR_NOLOCAL."""
-    return Job(["mpiexec.hydra", "-launcher", "fork", "-iface", "lo", "-n", str(ranks)], ["mpich-%s", program, "3"] + list(kinds),
+    return Job(["mpiexec.hydra", "-launcher", "fork", "-iface", "lo", "-n", str(ranks)], ["mpich-%s", program, str(rounds)] + list(kinds),
                dict(UCX_VERBS, **(env or {})), "mpicc.mpich", quick)
 
 
-def openmpi(program, env=None, ranks=2, kinds=(), quick=False):
-    return Job(["mpirun.openmpi"] + ISOLATED + OVER_UCX + ["-n", str(ranks)], ["openmpi-%s", program, "3"] + list(kinds),
+def openmpi(program, env=None, ranks=2, kinds=(), quick=False, rounds=3):
+    return Job(["mpirun.openmpi"] + ISOLATED + OVER_UCX + ["-n", str(ranks)], ["openmpi-%s", program, str(rounds)] + list(kinds),
                dict(UCX_VERBS, **ROOT_MAY, **(env or {})), "mpicc.openmpi", quick)
 
 
@@ -185,6 +185,10 @@ ROSTER = {
     "ucx-stream_lat": ucx("stream_lat"),
     "ucx-tag_bw-4-threads": ucx("tag_bw", "-T", "4", "-M", "multi"),
     "ucx-am_bw": ucx("ucp_am_bw"),
+    "ucx-tag_bw": ucx("tag_bw", "-s", "4000", "-n", "600", env=UCX_VERBS),
+    "ucx-put_bw": ucx("ucp_put_bw", "-s", "16000", "-n", "600", env=UCX_VERBS),
+    "openmpi-data": openmpi("mpi_data", rounds=60),
+    "mpich-data": mpich("mpi_data", {"MPIR_CVAR_NOLOCAL": "1"}, rounds=60),
     "ucx-sleeping": ucx("tag_lat", "-E", "sleep"),
     "ucx-get-big": ucx("ucp_get", "-s", "1000000"),
     "ucx-cswap": ucx("ucp_cswap"),

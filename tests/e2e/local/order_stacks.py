@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""record --order with communication libraries, which share memory with their launcher and receive into exposed memory:
+what ranks send each other is left out all the same. OpenMPI and MPICH over UCX, and UCX, on the software device.
+
+    order_stacks.py
+"""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[0:0] = [os.path.join(HERE, "..", "..", "lib"), HERE]
+import roster
+from harness import SREPLAY, Tap, run
+
+SECONDS = 90
+# What each rank of mpi_data receives.
+SENT = 60 * (500 + 2000) * 8
+
+
+def record(directory, name, option):
+    """(trace, '' or what went wrong)"""
+    trace = os.path.join(directory, name + option + ".srec")
+    command = roster.SOFTDEV + [sys.executable, os.path.realpath(roster.__file__), "--inside", name, trace, "all", option]
+    status, out, err = run(command, SECONDS, env=dict(os.environ, **roster.ROSTER[name].env))
+    return trace, "" if status == 0 else "recorded: %s\n%s%s" % (status, out.decode(errors="replace"), err)
+
+
+def size(trace):
+    return sum(map(os.path.getsize, glob.glob(trace + "/rank-*/thread-*.srs")))
+
+
+def of_ranks(trace, pattern):
+    """The numbers that `info` says of each rank."""
+    out = subprocess.run([SREPLAY, "info", trace], capture_output=True, text=True).stdout
+    return [int(n) for n in re.findall(pattern, out)]
+
+
+def exact(trace, ranks=None, options=()):
+    status, _, err = run([SREPLAY, "replay", "--timeout", "20"] + list(options) + [trace], SECONDS)
+    good = status == 0 and len(re.findall("0 divergences: exact", err)) == (ranks or 1)
+    return "" if good else "replayed %s: %s\n%s" % (options, status, err)
+
+
+def extracted(directory, trace):
+    detail = os.path.join(directory, "detail.srec")
+    shutil.rmtree(detail, ignore_errors=True)
+    status, _, err = run([SREPLAY, "replay", "--record-ranks", "0,1", "-o", detail, trace], SECONDS)
+    if status:
+        return "extracted: %s\n%s" % (status, err)
+    return exact(detail, options=["-r", "0"]) or exact(detail, options=["-r", "1"])
+
+
+def smaller(tap, directory, name):
+    detailed, problem = record(directory, name, "--clocks")
+    small, worse = record(directory, name, "--order")
+    problem = problem or worse or exact(small, 2) or extracted(directory, small)
+    sent = of_ranks(small, r"(\d+) bytes\) that other recorded ranks sent")
+    on_path = [sum(of_ranks(t, r"data path: .*; (\d+) bytes on disk")) for t in (detailed, small)]
+    tap.ok(not problem and len(sent) == 2 and min(sent) > SENT * 0.9 and on_path[1] * 5 < on_path[0] and size(small) * 3 < size(detailed),
+           "%s: %d bytes instead of %d, of the data path %d instead of %d; exact together, and each rank extracted" %
+           (name, size(small), size(detailed), on_path[1], on_path[0]), "%s\nleft out: %s" % (problem, sent))
+
+
+def without_loss(tap, directory, name):
+    trace, problem = record(directory, name, "--order")
+    problem = problem or exact(trace, 2) or extracted(directory, trace)
+    tap.ok(not problem, "%s: exact together, and each rank extracted" % name, problem)
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        for name, check in (("openmpi-data", smaller), ("mpich-data", smaller), ("ucx-tag_bw", without_loss)):
+            if shutil.which(roster.ROSTER[name].program):
+                check(tap, directory, name)
+            else:
+                tap.count += 1
+                print("ok %d - %s # SKIP no %s here" % (tap.count, name, roster.ROSTER[name].program))
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
