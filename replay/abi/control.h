@@ -98,7 +98,7 @@ struct sr_replay_output {
 
 struct sr_replay_report {
 	uint32_t thread;
-	int32_t sender; /* rank whose trace ends: SR_REPLAY_CAUSES_END; or that sent it: SR_REPLAY_OTHER_PRODUCED */
+	int32_t sender; /* rank whose trace ends: SR_REPLAY_CAUSES_END; or that sent it: SR_REPLAY_OTHER_PRODUCED (-1: several) */
 	uint64_t sn;
 	uint64_t since; /* the first call of a sum: SR_REPLAY_OTHER_SENT */
 	uint16_t expected, found; /* record kinds; 0: the end of the process */

@@ -536,10 +536,16 @@ static void say_not_produced(const struct sr_verdict *v, const struct sr_replay_
 static void say_others_landed(const struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	where(v, &c->report);
-	fputs("what a load found after it is left out of the trace (record --order), and cannot be put together from "
-	      "what the ranks write in this replay: several of them write there, and nothing orders their writes, or "
-	      "a rank changed what it sends after its post; record without --order\n",
+	fputs("what a load found after it is left out of the trace (record --order), and cannot be put together from ",
 	      stderr);
+	if (c->report.sender >= 0)
+		fprintf(stderr, "what rank %d, which alone writes there, sends in this replay: that rank goes another way, or "
+				"changed it after its post; record without --order\n",
+			c->report.sender);
+	else
+		fputs("what the ranks write in this replay: several of them write there, and nothing orders their writes, or "
+		      "a rank changed what it sends after its post; record without --order\n",
+		      stderr);
 	say_value(v, &c->report);
 }
 

@@ -128,18 +128,21 @@ static void fill_left_out(struct sr_thread *t, const struct sr_exposed_event *e)
 {
 	struct sr_exposed_value *values = t->stream->regions.values;
 	enum sr_landed how;
-	uint32_t which = 0, lacks = 0;
+	struct sr_landed_lack lack = {0, -1};
+	uint32_t lacks = 0;
 
 	for (uint32_t i = 0; i < e->values_n; i++)
 		lacks += !values[i].data;
+	sr_sums_count(e->values_n - lacks);
 	if (!lacks)
 		return;
-	how = sr_landed_fill(t, e, values, &which);
+	how = sr_landed_fill(t, e, values, &lack);
 	if (how != SR_LANDED) {
 		sr_replay_claim_report();
-		sr_replay_page->report.expected_address = values[which].addr;
-		sr_replay_page->report.expected_size = values[which].length;
+		sr_replay_page->report.expected_address = values[lack.which].addr;
+		sr_replay_page->report.expected_size = values[lack.which].length;
 		sr_replay_page->report.expected_site = e->pc;
+		sr_replay_page->report.sender = lack.writer;
 		sr_replay_diverge_from_group(t, how == SR_LANDED_OTHERS && sr_replay_page->whole_job ? SR_REPLAY_OTHER_PRODUCED : SR_REPLAY_NOT_PRODUCED,
 					     SR_REC_EXPOSED);
 	}

@@ -86,6 +86,7 @@ void sr_record_exposed_event(struct sr_event_writer *w, const struct sr_exposed_
 	};
 
 	const bool again = is_written_again(e);
+	uint32_t left_out = 0;
 
 	if (!w->buf) {
 		void *p = sr_sys_mmap(sr_heap_place_mapping(RECORD_MAX), RECORD_MAX,
@@ -101,11 +102,12 @@ void sr_record_exposed_event(struct sr_event_writer *w, const struct sr_exposed_
 	for (uint32_t i = 0; i < e->protected_n; i++)
 		put(w, &(uint64_t){e->protected[i]}, sizeof(uint64_t));
 	for (uint32_t i = 0; i < e->values_n; i++) {
-		if (__builtin_expect(again, 0) && is_worth_leaving_out(&e->values[i]))
-			put_left_out(w, &e->values[i]);
-		else
-			put_value(w, &e->values[i]);
+		bool leaves_out = __builtin_expect(again, 0) && is_worth_leaving_out(&e->values[i]);
+
+		(leaves_out ? put_left_out : put_value)(w, &e->values[i]);
+		left_out += leaves_out;
 	}
+	sr_sums_count(e->values_n - left_out);
 	sr_engine_note(&sr_self, SR_REC_EXPOSED, w->buf, w->n);
 }
 

@@ -461,7 +461,7 @@ static bool await(struct search *s)
 	return w.found;
 }
 
-static enum sr_landed fill(struct sr_thread *t, struct sr_exposed_value *v, uint8_t *bytes)
+static enum sr_landed fill(struct sr_thread *t, struct sr_exposed_value *v, uint8_t *bytes, int32_t *writer)
 {
 	struct search s = {.v = v, .bytes = bytes};
 
@@ -472,6 +472,7 @@ static enum sr_landed fill(struct sr_thread *t, struct sr_exposed_value *v, uint
 		for (uint32_t i = 0; i < sr_group_memory->members; i++)
 			if (i != sr_group_self && atomic_load(&sr_group_memory->member[i].state) >= SR_GROUP_LINGERS)
 				sr_group_has_ended(i);
+		*writer = s.writers == 1 ? sr_group_memory->member[table->writer[0].member].rank : -1;
 		return s.writers ? SR_LANDED_OTHERS : SR_LANDED_NOWHERE;
 	}
 	note_landed(&s);
@@ -480,7 +481,7 @@ static enum sr_landed fill(struct sr_thread *t, struct sr_exposed_value *v, uint
 }
 
 enum sr_landed sr_landed_fill(struct sr_thread *t, const struct sr_exposed_event *e,
-			      struct sr_exposed_value *values, uint32_t *which)
+			      struct sr_exposed_value *values, struct sr_landed_lack *lack)
 {
 	size_t used = 0;
 
@@ -490,9 +491,9 @@ enum sr_landed sr_landed_fill(struct sr_thread *t, const struct sr_exposed_event
 
 		if (values[i].data)
 			continue;
-		*which = i;
+		*lack = (struct sr_landed_lack){i, -1};
 		if (sr_group_on && begin() && used + values[i].length <= ROOM)
-			how = fill(t, &values[i], table->room + used);
+			how = fill(t, &values[i], table->room + used, &lack->writer);
 		if (how != SR_LANDED)
 			return how;
 		used += values[i].length;

@@ -36,11 +36,14 @@ enum sr_landed {
 	SR_LANDED_OTHERS,  /* what they have written does not come to its checksum */
 };
 
-/*
- * Fills in the values that are left out.  With the lock of the exposed regions.  *which: the value that could not be
- * filled in.
- */
+/* A value that could not be filled in. */
+struct sr_landed_lack {
+	uint32_t which;
+	int32_t writer; /* the rank that wrote there, if only one did; otherwise -1 */
+};
+
+/* Fills in the values that are left out.  With the lock of the exposed regions. */
 enum sr_landed sr_landed_fill(struct sr_thread *t, const struct sr_exposed_event *e,
-			      struct sr_exposed_value *values, uint32_t *which);
+			      struct sr_exposed_value *values, struct sr_landed_lack *lack);
 
 #endif

@@ -131,6 +131,80 @@ def damaged(tap, directory):
         shutil.rmtree(trace)
 
 
+def records(trace, rank):
+    lines = subprocess.run([SREPLAY, "dump", "--json", "--rank", str(rank), trace], capture_output=True, text=True).stdout.splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def completes(record, opcode):
+    """Is it a poll that found a completion of that kind?"""
+    found = (record.get("out") or {}).get("wc") if record.get("call") == "poll_cq" else None
+    return any(wc["opcode"] == opcode for wc in found or [])
+
+
+def events(record):
+    """Requests, completions and values."""
+    if record.get("call") == "poll_cq":
+        return len(record["out"].get("wc", []) or [])
+    if record.get("call") in ("post_send", "post_recv"):
+        return len(record["in"]["wr"])
+    return len(record["values"]) if record.get("record") == "exposed" else 0
+
+
+def found_much(record):
+    """A whole block of mixed.c, whose own part of the board lies before it."""
+    return record.get("record") == "exposed" and [v["length"] for v in record["values"]][-1:] > [300]
+
+
+def firsts(of_rank):
+    """`falsify` changes the first record of its kind behind a call."""
+    seen = set()
+    for r in of_rank:
+        key = r["sn"], r.get("record")
+        if key not in seen:
+            yield r
+        seen.add(key)
+
+
+ATOMIC, READ = 4, 2
+# Events of a round of mixed.c, in which what has entered leaves the rank again; the sums are compared 256 later at most.
+ROUND = 24
+# What entered rank 1, and which of its bytes is changed.  mixed.c puts all of it into what it sends.
+ENTERED = (("a time", lambda r: r.get("call") == "clock_gettime", []),
+           ("an atomic's result", lambda r: completes(r, ATOMIC), []),
+           ("a byte that a READ brought", lambda r: completes(r, READ), []),
+           ("a byte that a load found", found_much, ["exposed", "200"]))
+
+
+def stopped_at(err, rank):
+    """The SN at which the rank is, if it is named as the one that went another way: by its own sums, or by another one's value."""
+    own = re.search(r"rank %d thread 0 SN (\d+): between SN" % rank, err)
+    if own:
+        return int(own.group(1))
+    named = "sends in this replay: that rank goes another way" in err and re.search(r"rank %d, (?:which alone writes there, )?sends in" % rank, err)
+    there = re.search(r"^sreplay:   rank %d thread 0 SN (\d+): " % rank, err, re.M)
+    return int(there.group(1)) if named and there else 0
+
+
+def changed_on_purpose(tap, directory):
+    """Whatever is changed of what entered a rank, it is this rank that is stopped, and soon."""
+    trace, outputs, problem = record(directory, "mixed", 3, ["mixed", "120"], "--order")
+    problem = problem or exact(directory, trace, outputs)
+    of_rank = records(trace, 1)
+    for what, is_it, where in ENTERED:
+        copy = os.path.join(directory, "changed.srec")
+        found = [r["sn"] for r in firsts(of_rank) if is_it(r)]
+        sn = found[len(found) // 2] if found else 0
+        shutil.copytree(trace, copy)
+        changed = subprocess.run([FALSIFY, copy, "1", "0", str(sn)] + where, capture_output=True, text=True)
+        status, _, err = run([SREPLAY, "replay", copy], SECONDS)
+        end = stopped_at(err, 1)
+        n = sum(events(r) for r in of_rank if sn < r["sn"] < end)
+        tap.ok(not problem and found and changed.returncode == 0 and status == 124 and end and n <= ROUND + 256,
+               "%s is another one in rank 1: it is stopped after %d events, and named" % (what, n), "%s %s %s %s" % (problem, changed, status, err))
+        shutil.rmtree(copy)
+
+
 def looked(trace, rank):
     """SNs behind which a load of the rank found 8 bytes that another one had put there."""
     lines = subprocess.run([SREPLAY, "dump", "--json", "--rank", str(rank), trace], capture_output=True, text=True).stdout.splitlines()
@@ -175,6 +249,7 @@ def main():
         other_commands(tap, small)
         checks(tap, small)
         another_way(tap, directory)
+        changed_on_purpose(tap, directory)
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "plain.sock")
         subprocess.run(LOGD, check=True)
         damaged(tap, directory)
