@@ -590,6 +590,19 @@ void sr_clocks_tick(struct sr_clock_qp *c)
 	sr_engine_clock(event, NULL, 0);
 }
 
+/*
+ * Orders that several threads find have contradicted each other (OpenMPI's progress thread, 2 of some 12 recordings).
+ * There is no plan then, without which nothing can be produced again.
+ */
+static void note_finder(void)
+{
+	static _Atomic uint32_t finder; /* the thread's number and 1 */
+	uint32_t none = 0, me = sr_self.number + 1;
+
+	if (!atomic_compare_exchange_strong(&finder, &none, me) && none != me)
+		sr_clocks_meet_stranger();
+}
+
 static void merge(struct sr_clock_view *v, const _Atomic uint64_t *words, uint32_t cells)
 {
 	struct sr_order orders[SR_CLOCK_ORDERS];
@@ -598,8 +611,10 @@ static void merge(struct sr_clock_view *v, const _Atomic uint64_t *words, uint32
 
 	do {
 		n = sr_clock_merge(&self.clock, v, words, cells, orders, SR_CLOCK_ORDERS, &event);
-		if (n)
+		if (n) {
+			note_finder();
 			sr_engine_clock(event, orders, n);
+		}
 	} while (n + SR_CLOCK_CELL_WORDS > SR_CLOCK_ORDERS);
 }
 

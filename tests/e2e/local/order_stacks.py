@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """record --order with communication libraries, which share memory with their launcher and receive into exposed memory:
-what ranks send each other is left out all the same. OpenMPI and MPICH over UCX, and UCX, on the software device.
+what ranks send each other is left out all the same. MPICH over UCX, and UCX, on the software device. Not OpenMPI, in which two
+threads find orders that may contradict each other: nothing is left out then (note_finder() in shim/verbs/clocks/clocks.c).
 
     order_stacks.py
 """
@@ -78,7 +79,7 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
-        for name, check in (("openmpi-data", smaller), ("mpich-data", smaller), ("ucx-tag_bw", without_loss)):
+        for name, check in (("mpich-data", smaller), ("ucx-tag_bw", without_loss)):
             if shutil.which(roster.ROSTER[name].program):
                 check(tap, directory, name)
             else:
