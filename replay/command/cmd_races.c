@@ -33,10 +33,10 @@ struct options {
 	enum sr_memory_model memory;
 	enum sr_race_predict predict;
 	unsigned int jobs;
-	bool no_loads, replays, notes;
+	bool no_loads, replays, notes, messages;
 };
 
-enum { KEY_LOCAL = 256, KEY_MODEL, KEY_PREDICT, KEY_SUPPRESS, KEY_NOTES, KEY_JSON };
+enum { KEY_LOCAL = 256, KEY_MODEL, KEY_PREDICT, KEY_SUPPRESS, KEY_NOTES, KEY_JSON, KEY_MESSAGES };
 
 static const struct argp_option option_list[] = {
     {"model", KEY_MODEL, "MODEL", 0,
@@ -52,6 +52,7 @@ static const struct argp_option option_list[] = {
      "come in another order, and only exclude each other; lockset: as locks, and possible races of what only a barrier or a lock is to keep apart",
      0},
     {"group", 'g', "LIST", 0, "races in the memory of these ranks only, e.g. 0,2-5", 0},
+    {"messages", KEY_MESSAGES, NULL, 0, "races of messages for the receives of one shared receive queue as well", 0},
     {"notes", KEY_NOTES, NULL, 0, "print notes as well: flags, equal values, and what is only possible", 0},
     {"suppress", KEY_SUPPRESS, "FILE", 0, "leave out races whose places match a line of FILE", 0},
     {"jobs", 'j', "N", 0, "replay N ranks at once (default: one for each CPU); what is found does not depend on it", 0},
@@ -104,6 +105,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_NOTES:
 		o->notes = true;
+		return 0;
+	case KEY_MESSAGES:
+		o->messages = true;
 		return 0;
 	case KEY_JSON:
 		return sr_parse_trace_options('j', NULL, state, &o->common);
@@ -356,7 +360,8 @@ static int find(const struct options *o, struct sr_trace *t)
 				     .group = group,
 				     .memory = o->memory,
 				     .predict = o->predict,
-				     .no_loads = o->no_loads}};
+				     .no_loads = o->no_loads,
+				     .messages = o->messages}};
 	struct sr_error err;
 	int status = SR_EXIT_FAILED, ret;
 

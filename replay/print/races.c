@@ -95,8 +95,10 @@ static void print_access(FILE *out, struct sr_call_sites *sites, const struct sr
 {
 	char text[64], *place = sr_race_place(sites, r, a);
 
-	fprintf(out, "    %s of %" PRIu64 " bytes by rank %d", sr_race_access_words(a, text), a->end - a->begin,
-		number_of(r, a->rank));
+	fprintf(out, "    %s", sr_race_access_words(a, text));
+	if (a->kind != SR_ACCESS_MESSAGE)
+		fprintf(out, " of %" PRIu64 " bytes", a->end - a->begin);
+	fprintf(out, " by rank %d", number_of(r, a->rank));
 	if (a->thread)
 		fprintf(out, " thread %u", a->thread);
 	fprintf(out, " %s SN %" PRIu64, when_words(a), a->sn);
@@ -115,9 +117,12 @@ void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races
 	fprintf(out, "race %zu: %s, %s, %s; %" PRIu64 " pair%s\n", number, sr_race_severity_word(race->severity),
 		sr_race_class_word(race->class), sr_race_evidence_word(race->evidence), race->count,
 		race->count == 1 ? "" : "s");
-	fprintf(out, "  %s, at 0x%" PRIx64 " in rank %d (%" PRIu64 " byte%s in common):\n",
-		race->doubts & SR_DOUBT_LOCKSET ? "no lock and no barrier keeps apart" : "nothing orders", race->begin,
-		number_of(r, race->a.owner), race->end - race->begin, race->end - race->begin == 1 ? "" : "s");
+	if (race->class == SR_RACE_MESSAGE)
+		fprintf(out, "  nothing orders who takes which receive of a shared receive queue of rank %d:\n", number_of(r, race->a.owner));
+	else
+		fprintf(out, "  %s, at 0x%" PRIx64 " in rank %d (%" PRIu64 " byte%s in common):\n",
+			race->doubts & SR_DOUBT_LOCKSET ? "no lock and no barrier keeps apart" : "nothing orders", race->begin,
+			number_of(r, race->a.owner), race->end - race->begin, race->end - race->begin == 1 ? "" : "s");
 	print_access(out, sites, r, &race->a, race->stack_a);
 	print_access(out, sites, r, &race->b, race->stack_b);
 	for (size_t i = 0; *(words = sr_race_doubt_words(race->doubts, i)); i++)

@@ -77,13 +77,17 @@ static bool get_registration(const struct sr_log_call *c, struct sr_log_reg_mr *
 	if (c->what == SR_WHAT_REG_MR_IOVA) {
 		sr_get_in_ibv_reg_mr_iova(&at, &elsewhere);
 		*v = (struct sr_log_reg_mr){
-		    .addr = elsewhere.addr, .length = elsewhere.length, .iova = elsewhere.iova};
+		    .addr = elsewhere.addr,
+		    .length = elsewhere.length,
+		    .iova = elsewhere.iova,
+		    .is_relaxed = (uint64_t)elsewhere.access & IBV_ACCESS_RELAXED_ORDERING};
 		return !at.bad;
 	}
 	sr_get_in_ibv_reg_mr(&at, &plain);
 	*v = (struct sr_log_reg_mr){.addr = plain.addr,
 				    .length = plain.length,
-				    .iova = plain.access & IBV_ACCESS_ZERO_BASED ? 0 : plain.addr};
+				    .iova = plain.access & IBV_ACCESS_ZERO_BASED ? 0 : plain.addr,
+				    .is_relaxed = (uint64_t)plain.access & IBV_ACCESS_RELAXED_ORDERING};
 	return !at.bad;
 }
 
@@ -122,6 +126,18 @@ bool sr_log_get_rereg_mr(const struct sr_log_call *c, uint64_t *region, struct s
 		v->length = in.length;
 	}
 	return true;
+}
+
+uint64_t sr_log_get_in_order(const struct sr_log_call *c)
+{
+	struct sr_cursor at = cursor(c->in, c->in_size);
+	struct sr_in_ibv_query_qp_data_in_order in;
+
+	sr_get_in_ibv_query_qp_data_in_order(&at, &in);
+	/* 1, without IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS, or IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG: the same bit. */
+	if (at.bad || !(c->result & 1))
+		return 0;
+	return in.op == IBV_WR_RDMA_WRITE || in.op == IBV_WR_RDMA_WRITE_WITH_IMM ? in.qp : 0;
 }
 
 /* They have one argument. */

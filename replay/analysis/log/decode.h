@@ -30,11 +30,15 @@ bool sr_log_get_modify_qp(const struct sr_log_call *c, struct sr_log_modify_qp *
 struct sr_log_reg_mr {
 	uint32_t lkey, rkey;
 	uint64_t addr, length, iova;
+	bool is_relaxed; /* IBV_ACCESS_RELAXED_ORDERING */
 };
 bool sr_log_get_reg_mr(const struct sr_log_call *c, struct sr_log_reg_mr *v);
 
 /* The same of ibv_rereg_mr.  *mr: the region, whose keys may be others now; it keeps its memory if addr is 0. */
 bool sr_log_get_rereg_mr(const struct sr_log_call *c, uint64_t *mr, struct sr_log_reg_mr *v);
+
+/* ibv_query_qp_data_in_order: the queue pair, if whole WRITEs come in order to it; else 0. */
+uint64_t sr_log_get_in_order(const struct sr_log_call *c);
 
 /* The argument of a call that destroys: a region, a queue pair, or librdmacm's identifier; 0: it failed. */
 uint64_t sr_log_destroyed(const struct sr_log_call *c);

@@ -50,6 +50,7 @@ static const struct {
     {CALL(create_qp_ex), SR_WHAT_CREATE_QP_EX, 0},
     {CALL(ibv_modify_qp), SR_WHAT_MODIFY_QP, 0},
     {CALL(ibv_destroy_qp), SR_WHAT_DESTROY_QP, 0},
+    {CALL(ibv_query_qp_data_in_order), SR_WHAT_QUERY_IN_ORDER, 0},
     {CALL(ibv_reg_mr), SR_WHAT_REG_MR, 0},
     {CALL(ibv_reg_mr_iova), SR_WHAT_REG_MR_IOVA, 0},
     {CALL(ibv_reg_mr_iova2), SR_WHAT_REG_MR_IOVA, 0},

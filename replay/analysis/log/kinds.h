@@ -37,6 +37,7 @@ enum sr_what {
 	SR_WHAT_CREATE_QP_EX,
 	SR_WHAT_MODIFY_QP,
 	SR_WHAT_DESTROY_QP,
+	SR_WHAT_QUERY_IN_ORDER, /* ibv_query_qp_data_in_order */
 	SR_WHAT_REG_MR,
 	SR_WHAT_REG_MR_IOVA,
 	SR_WHAT_REREG_MR,

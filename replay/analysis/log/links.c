@@ -132,6 +132,8 @@ static int see_mr(struct sr_links_rank *r, const struct sr_log_call *c)
 
 	if (!sr_log_get_reg_mr(c, &v))
 		return 0;
+	if (v.is_relaxed && sr_keymap_put(&r->relaxed, v.rkey, 1))
+		return -ENOMEM;
 	/*
 	 * Keeps only keys whose iova is not the address; a key that is used again may return to
 	 * that.
@@ -427,6 +429,7 @@ void sr_links_free(struct sr_links *l)
 	for (size_t i = 0; l->ranks && i < l->ranks_n; i++) {
 		sr_keymap_free(&l->ranks[i].lkeys);
 		sr_keymap_free(&l->ranks[i].rkeys);
+		sr_keymap_free(&l->ranks[i].relaxed);
 		sr_keymap_free(&l->ranks[i].gids);
 		free(l->ranks[i].gid);
 		free(l->ranks[i].ends);

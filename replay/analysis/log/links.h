@@ -39,6 +39,7 @@ struct sr_links_rank {
 	int member; /* its number in clocks; -1: none */
 	/* If iova and address differ: key to iova - address. */
 	struct sr_keymap lkeys, rkeys;
+	struct sr_keymap relaxed; /* by rkey: WRITEs come there in any order */
 	struct sr_keymap gids; /* by index: place in gid */
 	uint8_t (*gid)[16];
 	size_t gids_n;

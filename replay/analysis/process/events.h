@@ -56,6 +56,8 @@ struct sr_posted {
 	uint64_t expected; /* of a compare-and-swap */
 	const struct sr_posted_piece *pieces;
 	size_t pieces_n;
+	bool is_relaxed;  /* the memory there is registered with IBV_ACCESS_RELAXED_ORDERING */
+	bool is_in_order; /* the program has asked, and the data of WRITEs comes in order */
 };
 
 /* Bytes entered a process. */

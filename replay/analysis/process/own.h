@@ -71,6 +71,7 @@ struct qp {
 	uint32_t qp_num, type;
 	bool sig_all;
 	bool broken; /* after an error: completions may be of none of its requests */
+	bool is_in_order; /* the program was told that the data of WRITEs comes in order */
 	bool deaf;   /* what it receives cannot be matched: it is not tried any more */
 	size_t end;
 	struct sr_send_queue sends; /* of struct request */

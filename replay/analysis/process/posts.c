@@ -15,6 +15,7 @@ static int posted(struct process *p, size_t rank, struct qp *q, struct request *
 	struct message *m;
 	size_t to = sr_log_peer_of(p, q);
 	const struct qp *other = sr_log_other_end(p, q);
+	uint64_t is;
 
 	rq->posted = ++p->posted;
 	if (sr_log_add_request(q, rq))
@@ -54,6 +55,8 @@ static int posted(struct process *p, size_t rank, struct qp *q, struct request *
 		.checksum = checksum,
 		.to = to,
 		.key = rkey,
+		.is_relaxed = to != SR_NO_RANK && sr_keymap_get(&p->links->ranks[to].relaxed, rkey, &is),
+		.is_in_order = q->is_in_order || (other && other->is_in_order),
 		.address = sr_op(rq->opcode) & SR_OP_REMOTE && to != SR_NO_RANK
 			       ? sr_log_address_of(&p->links->ranks[to].rkeys, rkey, rq->remote)
 			       : rq->remote});

@@ -225,6 +225,14 @@ static int make_by_cm(struct rank *r, const struct sr_log_call *c)
 	return add_qp(r, cm.qp, cm.qp_num, cm.qp_type, cm.sig_all > 0) ? 0 : -ENOMEM;
 }
 
+static void note_in_order(const struct rank *r, uint64_t queue)
+{
+	struct qp *q = queue ? sr_log_qp_at(r, queue) : NULL;
+
+	if (q)
+		q->is_in_order = true;
+}
+
 int sr_log_control(struct process *p, size_t rank, const struct sr_log_call *c)
 {
 	struct rank *r = &p->ranks[rank];
@@ -245,6 +253,9 @@ int sr_log_control(struct process *p, size_t rank, const struct sr_log_call *c)
 	case SR_WHAT_CM_REQUEST:
 	case SR_WHAT_CM_CONNECT:
 		err = make_by_cm(r, c);
+		break;
+	case SR_WHAT_QUERY_IN_ORDER:
+		note_in_order(r, sr_log_get_in_order(c));
 		break;
 	case SR_WHAT_MODIFY_QP:
 		if (sr_log_get_modify_qp(c, &m))

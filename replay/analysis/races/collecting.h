@@ -22,6 +22,8 @@ struct sr_collected_request {
 	uint64_t begin, end; /* in the memory of `to` */
 	uint64_t entered; /* step of its rank at which it was posted */
 	uint64_t own_end, other_end; /* queue pairs; own_end: its key; other_end: its address at `to`, 0: not known */
+	uint64_t site, sn;  /* of the call that posted it */
+	uint32_t thread;
 	uint8_t opcode;
 	bool is_unknown; /* not all are known that can have left what it fetched */
 	bool has_value;  /* the trace has it */

@@ -56,6 +56,7 @@ enum sr_access_kind {
 	SR_ACCESS_SCATTER, /* a READ or an atomic brings what it fetched there */
 	SR_ACCESS_RECV,    /* a message comes to a posted receive */
 	SR_ACCESS_RELEASE, /* the memory is not registered any more */
+	SR_ACCESS_MESSAGE, /* takes the next receive of a shared receive queue, whose number is the place */
 	SR_ACCESS_KINDS
 };
 
@@ -107,6 +108,7 @@ struct sr_access {
 	uint32_t held; /* locks that its rank has meanwhile: sr_model_hold(); 0: none */
 	uint8_t kind, opcode;
 	uint8_t site_is;
+	bool is_relaxed; /* into memory of IBV_ACCESS_RELAXED_ORDERING */
 	bool is_polled; /* it waits for the bytes to change: a READ of what READs poll, a load that is done again and again */
 	uint16_t doubts;
 };

@@ -66,15 +66,26 @@ static uint32_t prove(struct sr_race_queue *q, struct sr_race_model *m)
 	return at;
 }
 
+/* The last moment at which all had landed; SR_NO_MOMENT: nothing lands late. */
+static uint32_t last_proof(const struct sr_race_queue *q, const struct sr_race_model *m)
+{
+	return q->proofs != SR_NO_MOMENT ? m->lanes[q->proofs].last : SR_NO_MOMENT;
+}
+
+static bool needs_proof(const struct sr_race_queue *q, const struct sr_race_model *m)
+{
+	return q->landings.n || last_proof(q, m) != SR_NO_MOMENT;
+}
+
 /* A READ or an atomic. */
-static uint32_t fetch(struct sr_race_queue *q, struct sr_race_model *m, enum sr_memory_model model, bool is_atomic)
+static uint32_t fetch(struct sr_race_queue *q, struct sr_race_model *m, bool is_atomic)
 {
 	uint32_t before = last_of(q, m), at = sr_model_moment(m, q->loose);
 
 	if (!q->is_ordered)
 		return at;
 	sr_model_order(m, before, at, SR_SURE, false);
-	if (is_atomic && model == SR_MODEL_IBA)
+	if (is_atomic && needs_proof(q, m))
 		sr_model_order(m, prove(q, m), at, SR_SURE, false);
 	if (!is_atomic) {
 		sr_model_order(m, q->last_read, at, SR_SURE, false);
@@ -95,24 +106,34 @@ static void land(struct sr_race_queue *q, struct sr_race_model *m, struct sr_rac
 		keep(m, &q->landings, r->landing);
 }
 
-struct sr_race_request sr_race_post(struct sr_race_queue *q, struct sr_race_model *m, enum sr_memory_model model,
-				    uint32_t post, uint8_t opcode, bool has_fence)
+/* It lands after its effect. */
+static bool is_late(enum sr_memory_model model, const struct sr_race_posting *p)
 {
-	unsigned int does = sr_op(opcode);
+	const unsigned int does = sr_op(p->opcode);
+
+	if (!(does & SR_OP_CHANGES) || does & SR_OP_ATOMIC)
+		return false;
+	return p->is_relaxed || (model == SR_MODEL_IBA && !p->is_in_order);
+}
+
+struct sr_race_request sr_race_post(struct sr_race_queue *q, struct sr_race_model *m, enum sr_memory_model model,
+				    uint32_t post, const struct sr_race_posting *p)
+{
+	unsigned int does = sr_op(p->opcode);
 	struct sr_race_request r = {.post = post, .proof = SR_NO_MOMENT, .place = q->posts++};
 
-	if (has_fence && q->is_ordered)
+	if (p->has_fence && q->is_ordered)
 		fence(q, m, post);
 	r.fences = q->fences;
 	if (does & SR_OP_SCATTERS)
-		r.effect = fetch(q, m, model, does & SR_OP_ATOMIC);
+		r.effect = fetch(q, m, does & SR_OP_ATOMIC);
 	else
 		r.effect = sr_model_moment(m, q->lane);
 	sr_model_order(m, post, r.effect, SR_SURE, false);
 	r.landing = r.effect;
-	if (model == SR_MODEL_IBA && does & SR_OP_CHANGES && !(does & SR_OP_ATOMIC))
+	if (is_late(model, p))
 		land(q, m, &r);
-	if (model == SR_MODEL_IBA && does & SR_OP_RECEIVED && q->is_ordered)
+	if (needs_proof(q, m) && does & SR_OP_RECEIVED && q->is_ordered)
 		r.proof = prove(q, m);
 	return r;
 }
@@ -132,6 +153,8 @@ bool sr_race_is_queue_ordered(const struct sr_access *a, const struct sr_access 
 {
 	unsigned int first = sr_op(a->opcode), second = sr_op(b->opcode);
 
+	if (a->is_relaxed && a->kind == SR_ACCESS_WRITE && b->kind == SR_ACCESS_WRITE)
+		return false;
 	if (!(first & SR_OP_SCATTERS))
 		return true;
 	return (second & SR_OP_SCATTERS && !(second & SR_OP_ATOMIC)) || b->fences > a->fences;

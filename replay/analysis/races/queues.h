@@ -9,7 +9,9 @@
  *  - a completion follows its request and all before it on the queue;
  *  - the completion of a receive follows its message, and all whose effect comes before that.
  * With SR_MODEL_IBA a WRITE lands after its effect, and only a completion, a received message and a later
- * atomic prove that it has.
+ * atomic prove that it has.  In any model so does a WRITE into memory that is registered with
+ * IBV_ACCESS_RELAXED_ORDERING, and another WRITE of the queue may come before it; a queue pair whose data comes in
+ * order (ibv_query_qp_data_in_order) has the device's model.
  */
 #ifndef REPLAY_ANALYSIS_RACES_QUEUES_H
 #define REPLAY_ANALYSIS_RACES_QUEUES_H
@@ -50,9 +52,17 @@ struct sr_race_request {
 void sr_race_queue_init(struct sr_race_queue *q, struct sr_race_model *m, bool is_ordered);
 void sr_race_queue_free(struct sr_race_queue *q);
 
+/* What is posted, and where to. */
+struct sr_race_posting {
+	uint8_t opcode;
+	bool has_fence;
+	bool is_relaxed;  /* into memory of IBV_ACCESS_RELAXED_ORDERING */
+	bool is_in_order; /* over a queue pair whose data comes in order */
+};
+
 /* A request is posted at a moment of a thread. */
 struct sr_race_request sr_race_post(struct sr_race_queue *q, struct sr_race_model *m, enum sr_memory_model model,
-				    uint32_t post, uint8_t opcode, bool has_fence);
+				    uint32_t post, const struct sr_race_posting *p);
 
 /* It is known to be over at a moment of a thread. */
 void sr_race_complete(struct sr_race_model *m, const struct sr_race_request *r, uint32_t at);

@@ -55,7 +55,7 @@ const char *sr_race_evidence_word(enum sr_race_evidence e)
 
 const char *sr_race_class_word(enum sr_race_class c)
 {
-	static const char *const words[] = {"data", "same-value", "in-flight", "lifetime", "fence", "sync"};
+	static const char *const words[] = {"data", "same-value", "in-flight", "lifetime", "fence", "sync", "message"};
 
 	return words[c];
 }
@@ -129,7 +129,9 @@ static enum sr_race_class class_of(const struct sr_access *a, const struct sr_ac
 {
 	if (a->kind == SR_ACCESS_RELEASE || b->kind == SR_ACCESS_RELEASE)
 		return SR_RACE_LIFETIME;
-	if (a->queue != SR_NO_QUEUE && a->queue == b->queue)
+	if (a->kind == SR_ACCESS_MESSAGE)
+		return SR_RACE_MESSAGE;
+	if (a->queue != SR_NO_QUEUE && a->queue == b->queue && (sr_op(a->opcode) | sr_op(b->opcode)) & SR_OP_SCATTERS)
 		return SR_RACE_FENCE;
 	if (is_window(a) || is_window(b))
 		return SR_RACE_IN_FLIGHT;

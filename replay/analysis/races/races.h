@@ -25,6 +25,7 @@ enum sr_race_class {
 	SR_RACE_LIFETIME,
 	SR_RACE_FENCE, /* two requests of one queue pair */
 	SR_RACE_SYNC,  /* a flag */
+	SR_RACE_MESSAGE, /* two messages, to one shared receive queue */
 };
 
 enum sr_race_severity { SR_RACE_NOTE, SR_RACE_WARNING, SR_RACE_ERROR };

@@ -79,6 +79,36 @@ static struct sr_collected_receive *receive_of(struct sr_collect *c, const struc
 	return NULL;
 }
 
+/* A message takes a receive of the shared queue of this number, as others do. */
+static int add_message(struct sr_collect *c, const struct sr_received *d, uint32_t number)
+{
+	const struct sr_collected_request *sent = &c->requests[d->number - 1];
+	const struct sr_race_queue *q = &c->queues[sent->queue]->q;
+
+	/* Where no memory is. */
+	return sr_model_access(c->m, (struct sr_access){.begin = number,
+							.end = number + 1,
+							.sn = sent->sn,
+							.site = sent->site,
+							.request = d->number,
+							.owner = (uint32_t)d->rank,
+							.rank = (uint32_t)sent->rank,
+							.thread = sent->thread,
+							.agent = sent->queue,
+							.queue = q->is_ordered ? sent->queue : SR_NO_QUEUE,
+							.place = sent->r.place,
+							.fences = sent->r.fences,
+							.from = sent->r.effect,
+							.until = sent->r.effect,
+							.over = sent->over,
+							.gathered = SR_NO_MOMENT,
+							.closed = SR_NO_MOMENT,
+							.kind = SR_ACCESS_MESSAGE,
+							.opcode = sent->opcode})
+		       ? 0
+		       : -ENOMEM;
+}
+
 static int add_received(struct sr_collect *c, const struct sr_received *d, uint32_t moment)
 {
 	const struct sr_collected_request *sent = d->number ? &c->requests[d->number - 1] : NULL;
@@ -90,6 +120,8 @@ static int add_received(struct sr_collect *c, const struct sr_received *d, uint3
 	if (!v)
 		return 0;
 	v->is_over = true;
+	if (c->how->messages && q->is_shared && d->number && c->how->group[d->rank] && add_message(c, d, number))
+		return -ENOMEM;
 	for (size_t i = 0; i < v->pieces_n && left && c->how->group[d->rank]; i++) {
 		const struct sr_posted_piece *p = &q->pieces[v->first_piece + i];
 		uint64_t n = p->length < left ? p->length : left;

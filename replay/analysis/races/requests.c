@@ -93,6 +93,7 @@ static int add_remote(struct sr_collect *c, struct sr_collected_request *rq, str
 	a.end = w.end;
 	a.from = rq->r.effect;
 	a.until = rq->r.landing;
+	a.is_relaxed = p->is_relaxed;
 	a.kind = does & SR_OP_ATOMIC ? SR_ACCESS_ATOMIC : does & SR_OP_CHANGES ? SR_ACCESS_WRITE : SR_ACCESS_READ;
 	note_poll(c, c->queues[rq->queue], &a);
 	has_result = does & SR_OP_ATOMIC && sr_keymap_get(&c->results, p->number, &result);
@@ -170,6 +171,10 @@ int sr_collect_posted(void *argument, const struct sr_posted *p)
 			      .gathered = SR_NO_MOMENT,
 			      .closed = SR_NO_MOMENT,
 			      .opcode = p->opcode};
+	const struct sr_race_posting posting = {.opcode = p->opcode,
+						.has_fence = p->flags & IBV_SEND_FENCE,
+						.is_relaxed = p->is_relaxed,
+						.is_in_order = p->is_in_order};
 	struct sr_collected_request *rq;
 	struct sr_collected_queue *q;
 	uint32_t number;
@@ -179,8 +184,7 @@ int sr_collect_posted(void *argument, const struct sr_posted *p)
 	q = sr_collect_queue(c, p->rank, p->queue, is_ordered(p->type), &number);
 	if (!rq || !q)
 		return -ENOMEM;
-	*rq = (struct sr_collected_request){.r = sr_race_post(&q->q, c->m, c->how->memory, moment, p->opcode,
-						 p->flags & IBV_SEND_FENCE),
+	*rq = (struct sr_collected_request){.r = sr_race_post(&q->q, c->m, c->how->memory, moment, &posting),
 			       .rank = p->rank,
 			       .to = p->to,
 			       .queue = number,
@@ -190,6 +194,9 @@ int sr_collect_posted(void *argument, const struct sr_posted *p)
 			       .entered = p->at.entered,
 			       .own_end = sr_collected_queue_key(p->rank, p->queue),
 			       .other_end = p->other_end,
+			       .site = p->site,
+			       .sn = p->at.sn,
+			       .thread = p->at.thread,
 			       .opcode = p->opcode};
 	c->requests_n++;
 	c->run->requests++;

@@ -42,6 +42,7 @@ struct sr_race_collecting {
 	enum sr_memory_model memory;
 	enum sr_race_predict predict;
 	bool no_loads;
+	bool messages; /* their order in shared receive queues is looked at */
 	struct sr_race_watches *watches; /* NULL: nothing was watched */
 	void (*progress)(void *argument, uint64_t done, uint64_t size);
 	void *argument;

@@ -186,7 +186,8 @@ static int find_ranges(const struct sr_race_model *m, uint32_t rank, struct sr_w
 		const struct sr_access *a = &m->accesses[i];
 		struct sr_watch_range *at;
 
-		if (a->owner != rank || a->kind == SR_ACCESS_LOAD || a->kind == SR_ACCESS_STORE || a->kind == SR_ACCESS_RELEASE)
+		if (a->owner != rank || a->kind == SR_ACCESS_LOAD || a->kind == SR_ACCESS_STORE || a->kind == SR_ACCESS_RELEASE ||
+		    a->kind == SR_ACCESS_MESSAGE)
 			continue;
 		at = sr_grow((void **)ranges, *n, &room, sizeof(*at));
 		if (!at)

@@ -63,6 +63,10 @@ LIFETIMES = {
 }
 # What is fetched into memory that peers can write, and sockets of one listener (tests/programs/pgas/fetches.c).
 FETCHES = {"read-flag": NONE, "read-early-flag": {"data"}, "locked": NONE, "locked-written": NONE, "listener": NONE}
+# How memory, queue pairs and receives were made (tests/programs/pgas/orders.c): with --model=device, and with iba; --messages.
+ORDERS = {"relaxed-flag": ({"data"}, {"data"}), "relaxed-completion": (NONE, NONE), "strict-flag": (NONE, {"data"}),
+          "in-order-flag": (NONE, NONE), "relaxed-twice": ({"data"}, {"data"}), "relaxed-twice-completion": (NONE, NONE),
+          "strict-twice": (NONE, NONE), "messages-racing": ({"message"}, {"message"}), "messages-flag": (NONE, NONE)}
 # Without what a device does beyond the specification.
 IBA = {name: LITMUS[name] for name in LITMUS}
 IBA["load-flag"] = {"data"}
@@ -143,6 +147,17 @@ def fetches(tap, directory, name):
     tap.ok(right, "fetched, %s: %s" % (name, ", ".join(FETCHES[name]) or "none"), "%s\n%s" % (status, loud))
 
 
+def orders(tap, directory, name):
+    trace, failed = record(directory, "orders " + name, 3)
+    for model, expected in zip(("device", "iba"), ORDERS[name]):
+        loud, _, status = find(trace, "--model", model, "--messages") if failed is None else (None, None, failed)
+        tap.ok(loud is not None and {r["class"] for r in loud} == expected, "%s, model %s: %s" % (name, model, ", ".join(expected) or "none"),
+               "%s\n%s" % (status, loud))
+    if name == "messages-racing":
+        loud, notes, status = find(trace)
+        tap.ok(loud == [] and "message" not in {r["class"] for r in notes}, "messages are looked at with --messages only", "%s %s" % (loud, notes))
+
+
 def whole(tap, directory, name):
     trace, failed = record(directory, name, WHOLE[name])
     loud = find(trace)[0] if failed is None else failed
@@ -210,13 +225,16 @@ def options(tap, directory):
 
 def main():
     tap = Tap()
-    names = sys.argv[1:] or list(LITMUS) + ["locks " + name for name in LOCKS] + ["lockset " + name for name in LOCKSET] + ["lifetimes " + name for name in LIFETIMES] + ["fetches " + name for name in FETCHES] + list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
+    names = sys.argv[1:] or list(LITMUS) + ["locks " + name for name in LOCKS] + ["lockset " + name for name in LOCKSET] + ["lifetimes " + name for name in LIFETIMES] + ["fetches " + name for name in FETCHES] + ["orders " + name for name in ORDERS] + list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        os.environ["SOFTDEV_IN_ORDER"] = "1" # for "in-order-flag"; nobody else asks
         status, out, _ = run([os.path.join(PROGRAMS, "races")], SECONDS)
         tap.ok(set(out.decode().split()) == set(LITMUS) | set(LOCKS), "each case has an expectation", out)
         status, out, _ = run([os.path.join(PROGRAMS, "lifetimes")], SECONDS)
         tap.ok(set(out.decode().split()) == set(LIFETIMES), "each end of a registration has an expectation", out)
+        status, out, _ = run([os.path.join(PROGRAMS, "orders")], SECONDS)
+        tap.ok(set(out.decode().split()) == set(ORDERS), "each kind of memory, queue pair and receive has an expectation", out)
         for name in names:
             if name in LITMUS:
                 litmus(tap, directory, name)
@@ -228,6 +246,8 @@ def main():
                 lifetime(tap, directory, name.split()[1])
             elif name.startswith("fetches "):
                 fetches(tap, directory, name.split()[1])
+            elif name.startswith("orders "):
+                orders(tap, directory, name.split()[1])
             elif name in WHOLE:
                 whole(tap, directory, name)
             else:

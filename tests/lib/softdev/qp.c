@@ -390,9 +390,10 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	return 0;
 }
 
+/* It copies a request's data from front to back; it says so if SOFTDEV_IN_ORDER is set. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
-	return 0;
+	return getenv("SOFTDEV_IN_ORDER") ? 1 : 0;
 }
 
 /* ------------------------------------------------------- multicast groups */

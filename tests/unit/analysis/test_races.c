@@ -410,7 +410,8 @@ static void build_event(struct built *b, const struct program *p, int i)
 		b->moments[i] = sr_model_moment(&b->m, b->threads[e->rank]);
 	if (e->what == POST) {
 		b->requests[e->request] =
-			sr_race_post(&b->queues[r->queue], &b->m, p->model, b->moments[i], r->opcode, r->has_fence);
+			sr_race_post(&b->queues[r->queue], &b->m, p->model, b->moments[i],
+				     &(struct sr_race_posting){.opcode = r->opcode, .has_fence = r->has_fence});
 		b->moments[r->effect] = b->requests[e->request].effect;
 		if (r->landing >= 0)
 			b->moments[r->landing] = b->requests[e->request].landing;

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * orders.c: small programs whose order depends on how their memory, queue pairs and receives were made, for `sreplay
+ * races`.
+ *
+ *   orders CASE
+ *   orders         lists the cases
+ *
+ * "relaxed" is memory that is registered with IBV_ACCESS_RELAXED_ORDERING, "strict" without; "in-order" asks for
+ * ibv_query_qp_data_in_order; "messages" come to one shared receive queue.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgas/internal.h"
+
+#define BYTES    1024
+#define OWNER    2
+#define FLAG     2048 /* offset in the extra region */
+#define RECEIVES 8
+
+struct shared {
+	uint64_t address, key, told, flag;
+};
+
+static struct shared *shared;
+static char *extra;
+static struct ibv_mr *region;
+static bool right = true;
+
+static bool is(int rank)
+{
+	return pgas.rank == rank;
+}
+
+/* ------------------------------------------------------------------- memory */
+
+static void tell(int rank)
+{
+	pgas_put(rank, &shared->address, &(uint64_t){(uintptr_t)extra}, 8);
+	pgas_put(rank, &shared->key, &(uint64_t){region->rkey}, 8);
+	pgas_put(rank, &shared->told, &(uint64_t){1}, 8);
+}
+
+/* The owner registers a page, and tells rank 0. */
+static void register_extra(unsigned int more)
+{
+	if (is(OWNER)) {
+		extra = aligned_alloc(4096, 4096);
+		memset(extra, 0, 4096);
+		region = ibv_reg_mr(pgas.pd, extra, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | more);
+		if (!region)
+			pgas_fail("cannot register");
+		tell(0);
+	} else if (is(0)) {
+		pgas_wait_for(&shared->told, 1);
+	}
+}
+
+/* Rank 0 writes to the page. */
+static void put(uint64_t offset, uint64_t value, uint32_t bytes)
+{
+	struct pgas_peer *peer = &pgas.peers[OWNER];
+	uint64_t *from = pgas_private(bytes);
+	struct ibv_sge sge = {.addr = (uintptr_t)from, .length = bytes, .lkey = pgas.private.mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = OWNER,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {.remote_addr = shared->address + offset, .rkey = (uint32_t)shared->key}},
+			   *bad;
+
+	for (uint32_t i = 0; i < bytes / 8; i++)
+		from[i] = value;
+	if (ibv_post_send(peer->qp, &wr, &bad))
+		pgas_fail("cannot post");
+	peer->posted++;
+}
+
+static void flagged(unsigned int more, bool waits)
+{
+	register_extra(more);
+	if (is(0)) {
+		put(0, 7, BYTES);
+		if (waits)
+			pgas_quiet();
+		put(FLAG, 1, 8);
+		pgas_quiet();
+	} else if (is(OWNER)) {
+		pgas_wait_for((uint64_t *)(extra + FLAG), 1);
+		right = pgas_load((uint64_t *)(extra + 512)) == 7;
+	}
+}
+
+static void relaxed_flag(void)
+{
+	flagged(IBV_ACCESS_RELAXED_ORDERING, false);
+}
+
+static void relaxed_completion(void)
+{
+	flagged(IBV_ACCESS_RELAXED_ORDERING, true);
+}
+
+static void strict_flag(void)
+{
+	flagged(0, false);
+}
+
+static void in_order_flag(void)
+{
+	if (is(OWNER))
+		right = ibv_query_qp_data_in_order(pgas.peers[0].qp, IBV_WR_RDMA_WRITE, 0);
+	flagged(0, false);
+}
+
+static void twice(unsigned int more, bool waits)
+{
+	register_extra(more);
+	if (!is(0))
+		return;
+	put(0, 7, BYTES);
+	if (waits)
+		pgas_quiet();
+	put(0, 8, BYTES);
+	pgas_quiet();
+}
+
+static void relaxed_twice(void)
+{
+	twice(IBV_ACCESS_RELAXED_ORDERING, false);
+}
+
+static void relaxed_twice_completion(void)
+{
+	twice(IBV_ACCESS_RELAXED_ORDERING, true);
+}
+
+static void strict_twice(void)
+{
+	twice(0, false);
+}
+
+/* ----------------------------------------------------------------- messages */
+
+static struct ibv_cq *cq;
+static struct ibv_srq *srq;
+static struct ibv_qp *qps[PGAS_MAX_RANKS];
+static char *buffers;
+
+static void poll(int completions)
+{
+	struct ibv_wc wc;
+
+	while (completions) {
+		int n = ibv_poll_cq(cq, 1, &wc);
+
+		if (n < 0 || (n && wc.status))
+			pgas_fail("a completion failed");
+		completions -= n;
+	}
+}
+
+static void make_queue_pairs(void)
+{
+	struct pgas_address mine, *all = calloc(PGAS_MAX_RANKS, sizeof(*all));
+	struct ibv_qp_init_attr attr = {
+	    .send_cq = cq, .recv_cq = cq, .srq = srq, .cap = {4, 0, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+
+	pgas_describe(&mine);
+	for (int i = 0; i < pgas.ranks; i++) {
+		qps[i] = ibv_create_qp(pgas.pd, &attr);
+		if (!qps[i])
+			pgas_fail("cannot create a queue pair");
+		pgas_prepare_queue_pair(qps[i]);
+		mine.qpn[i] = qps[i]->qp_num;
+	}
+	pgas_exchange(&mine, all, sizeof(mine));
+	for (int i = 0; i < pgas.ranks; i++) {
+		struct ibv_qp *own = pgas.peers[i].qp;
+
+		pgas.peers[i].qp = qps[i];
+		pgas_reach(i, &all[i]);
+		pgas.peers[i].qp = own;
+	}
+	free(all);
+}
+
+static void set_up_messages(void)
+{
+	struct ibv_srq_init_attr attr = {.attr = {RECEIVES, 1, 0}};
+	struct ibv_recv_wr *bad;
+
+	buffers = pgas_private(RECEIVES * BYTES);
+	cq = ibv_create_cq(pgas.device, 64, NULL, NULL, 0);
+	srq = ibv_create_srq(pgas.pd, &attr);
+	if (!cq || !srq)
+		pgas_fail("cannot create a shared receive queue");
+	make_queue_pairs();
+	for (uint64_t i = 0; i < RECEIVES; i++) {
+		struct ibv_sge sge = {(uintptr_t)(buffers + i * BYTES), BYTES, pgas.private.mr->lkey};
+
+		if (ibv_post_srq_recv(srq, &(struct ibv_recv_wr){.wr_id = i, .sg_list = &sge, .num_sge = 1}, &bad))
+			pgas_fail("cannot post a receive");
+	}
+	pgas_barrier();
+}
+
+static void send(void)
+{
+	struct ibv_sge sge = {(uintptr_t)pgas_private(64), 64, pgas.private.mr->lkey};
+	struct ibv_send_wr *bad, wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+
+	if (ibv_post_send(qps[OWNER], &wr, &bad))
+		pgas_fail("cannot send");
+	poll(1);
+}
+
+static void two_messages(bool waits)
+{
+	set_up_messages();
+	if (is(0)) {
+		send();
+		pgas_put(1, &shared->flag, &(uint64_t){1}, 8);
+	} else if (is(1)) {
+		if (waits)
+			pgas_wait_for(&shared->flag, 1);
+		send();
+	} else if (is(OWNER)) {
+		poll(2);
+	}
+	pgas_barrier();
+	for (int i = 0; i < pgas.ranks; i++)
+		ibv_destroy_qp(qps[i]);
+}
+
+static void messages_racing(void)
+{
+	two_messages(false);
+}
+
+static void messages_flag(void)
+{
+	two_messages(true);
+}
+
+/* ---------------------------------------------------------------------- all */
+
+static const struct pgas_case cases[] = {
+    {"relaxed-flag", relaxed_flag},
+    {"relaxed-completion", relaxed_completion},
+    {"strict-flag", strict_flag},
+    {"in-order-flag", in_order_flag},
+    {"relaxed-twice", relaxed_twice},
+    {"relaxed-twice-completion", relaxed_twice_completion},
+    {"strict-twice", strict_twice},
+    {"messages-racing", messages_racing},
+    {"messages-flag", messages_flag},
+};
+
+int main(int argc, char **argv)
+{
+	const struct pgas_case *chosen = pgas_case(argc, argv, cases, sizeof(cases) / sizeof(*cases));
+
+	pgas_start(sizeof(*shared) + 65536, 65536);
+	shared = pgas_shared(sizeof(*shared));
+	pgas_barrier();
+	chosen->run();
+	pgas_barrier();
+	if (region)
+		ibv_dereg_mr(region);
+	return pgas_end(pgas_result(right, "%s", argv[1]));
+}
