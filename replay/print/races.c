@@ -21,6 +21,7 @@ const char *sr_race_doubt_words(uint16_t doubts, size_t i)
 	    {SR_DOUBT_SENT, "the bytes had arrived: only a packet that is sent again would read them here"},
 	    {SR_DOUBT_SHARED, "the ranks may order them by memory that they share"},
 	    {SR_DOUBT_LOOP, "orders in the trace contradict each other, and some were dropped"},
+	    {SR_DOUBT_BENIGN, "the program says that races in this memory do no harm"},
 	    {SR_DOUBT_LOCKSET, "something orders them in this run, but neither a lock that both have nor a barrier does"},
 	    {SR_DOUBT_CUT, "the trace has no clocks, or lacks calls"},
 	};

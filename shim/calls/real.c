@@ -124,6 +124,7 @@ static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
 	case SR_SOURCE_CQ:
 	case SR_SOURCE_DM:
 		return in_object(d, a);
+	case SR_SOURCE_ANNOTATION:
 	case SR_SOURCE_SHIM:
 		break;
 	}
@@ -132,7 +133,7 @@ static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
 
 uint64_t sr_unavailable(const struct sr_call_desc *d)
 {
-	if (d->source == SR_SOURCE_SHIM)
+	if (d->source == SR_SOURCE_SHIM || d->source == SR_SOURCE_ANNOTATION)
 		return 0;
 	errno = ENOSYS;
 	return d->ret_size == sizeof(void *) && !d->ret_signed ? 0 : (uint64_t)-1;

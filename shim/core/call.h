@@ -35,6 +35,7 @@ enum sr_source {
 	SR_SOURCE_QP,   /* ibv_qp_ex */
 	SR_SOURCE_CQ,   /* ibv_cq_ex */
 	SR_SOURCE_DM,   /* ibv_dm */
+	SR_SOURCE_ANNOTATION, /* no library has it: what the program says of itself (sreplay/annotate.h) */
 	SR_SOURCE_SHIM, /* no function: an event that the shim records as a call */
 };
 

@@ -140,6 +140,16 @@ uint64_t sr_log_get_in_order(const struct sr_log_call *c)
 	return in.op == IBV_WR_RDMA_WRITE || in.op == IBV_WR_RDMA_WRITE_WITH_IMM ? in.qp : 0;
 }
 
+bool sr_log_get_annotation(const struct sr_log_call *c, struct sr_log_annotation *v)
+{
+	struct sr_cursor at = cursor(c->in, c->in_size);
+	struct sr_in_sreplay_on_annotation in;
+
+	sr_get_in_sreplay_on_annotation(&at, &in);
+	*v = (struct sr_log_annotation){.what = in.what, .name = in.name, .bytes = in.bytes};
+	return !at.bad;
+}
+
 /* They have one argument. */
 uint64_t sr_log_destroyed(const struct sr_log_call *c)
 {

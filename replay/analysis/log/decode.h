@@ -40,6 +40,13 @@ bool sr_log_get_rereg_mr(const struct sr_log_call *c, uint64_t *mr, struct sr_lo
 /* ibv_query_qp_data_in_order: the queue pair, if whole WRITEs come in order to it; else 0. */
 uint64_t sr_log_get_in_order(const struct sr_log_call *c);
 
+/* What a program said of itself (sreplay/annotate.h). */
+struct sr_log_annotation {
+	uint32_t what;        /* enum sreplay_annotation */
+	uint64_t name, bytes; /* of a lock or a barrier its name, of memory its address */
+};
+bool sr_log_get_annotation(const struct sr_log_call *c, struct sr_log_annotation *v);
+
 /* The argument of a call that destroys: a region, a queue pair, or librdmacm's identifier; 0: it failed. */
 uint64_t sr_log_destroyed(const struct sr_log_call *c);
 

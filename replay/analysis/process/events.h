@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "replay/analysis/log/decode.h"
 #include "replay/analysis/log/rank.h"
 #include "replay/analysis/plan/records.h"
 
@@ -143,6 +144,13 @@ struct sr_released {
 	uint32_t lkey, rkey;
 };
 
+/* The program said something of itself (sreplay/annotate.h). */
+struct sr_annotated {
+	size_t rank;
+	struct sr_position at;
+	struct sr_log_annotation a;
+};
+
 /* A queue pair takes no more requests from its other end. */
 struct sr_closed {
 	size_t rank;
@@ -179,6 +187,7 @@ struct sr_process_hooks {
 	int (*receives)(void *argument, const struct sr_receives *r);
 	int (*released)(void *argument, const struct sr_released *r);
 	int (*closed)(void *argument, const struct sr_closed *c);
+	int (*annotated)(void *argument, const struct sr_annotated *a);
 	int (*clocked)(void *argument, const struct sr_clocked *c);
 	/* Calls that log processing does not use otherwise, if they are wanted (log/rank.h). */
 	enum sr_log_place (*wants)(void *argument, size_t rank, uint32_t thread, uint64_t sn);

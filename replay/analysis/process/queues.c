@@ -225,6 +225,15 @@ static int make_by_cm(struct rank *r, const struct sr_log_call *c)
 	return add_qp(r, cm.qp, cm.qp_num, cm.qp_type, cm.sig_all > 0) ? 0 : -ENOMEM;
 }
 
+static int report_annotation(struct process *p, size_t rank, const struct sr_log_call *c)
+{
+	struct sr_annotated a = {.rank = rank, .at = *sr_knowledge_now(p->knowledge, rank)};
+
+	if (!p->hooks->annotated || !sr_log_get_annotation(c, &a.a))
+		return 0;
+	return p->hooks->annotated(p->hooks->argument, &a);
+}
+
 static void note_in_order(const struct rank *r, uint64_t queue)
 {
 	struct qp *q = queue ? sr_log_qp_at(r, queue) : NULL;
@@ -253,6 +262,9 @@ int sr_log_control(struct process *p, size_t rank, const struct sr_log_call *c)
 	case SR_WHAT_CM_REQUEST:
 	case SR_WHAT_CM_CONNECT:
 		err = make_by_cm(r, c);
+		break;
+	case SR_WHAT_ANNOTATION:
+		err = report_annotation(p, rank, c);
 		break;
 	case SR_WHAT_QUERY_IN_ORDER:
 		note_in_order(r, sr_log_get_in_order(c));

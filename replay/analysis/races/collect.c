@@ -7,6 +7,7 @@
 
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/process/process.h"
+#include "replay/analysis/races/annotations.h"
 #include "replay/analysis/races/lifetimes.h"
 #include "replay/analysis/races/locks.h"
 #include "replay/analysis/races/positions.h"
@@ -84,6 +85,7 @@ static void release(struct sr_collect *c)
 	sr_keymap_free(&c->polled);
 	sr_keymap_free(&c->closing_places);
 	free(c->closings);
+	sr_annotations_free(&c->annotations);
 	free(c->lock_requests);
 	free(c->fetched);
 	free(c->stored);
@@ -100,6 +102,7 @@ int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *ho
 					       .receives = sr_collect_receives,
 					       .released = sr_collect_released,
 					       .closed = sr_collect_closed,
+					       .annotated = sr_collect_annotated,
 					       .clocked = sr_collect_clocked,
 					       .wants = sr_collect_wants,
 					       .passed = sr_collect_passed,
@@ -133,4 +136,5 @@ void sr_race_run_free(struct sr_race_run *r)
 {
 	sr_model_free(&r->model);
 	free(r->borders);
+	free(r->benign);
 }

@@ -120,6 +120,20 @@ struct sr_lock_request {
 	bool has_result;
 };
 
+/* A thread took a lock of which the program said so (annotations.h). */
+struct sr_annotated_lock {
+	uint64_t name;
+	uint32_t begin, end; /* moments; end: SR_NO_MOMENT if it was not given back */
+	uint32_t rank, thread;
+};
+
+struct sr_annotations {
+	struct sr_annotated_lock *locks;
+	size_t locks_n, locks_room;
+	struct sr_keymap counts;   /* of a rank: how often it entered or left a barrier */
+	struct sr_keymap barriers; /* moments */
+};
+
 #define SR_SAMPLED_MOST 64
 /* Fetches of a rank whose bytes are to be found in its memory. */
 #define SR_FETCHES_MOST 64
@@ -187,6 +201,7 @@ struct sr_collect {
 	struct sr_keymap results; /* what atomics returned, by their number */
 	struct sr_lock_request *lock_requests;
 	size_t lock_requests_n, lock_requests_room;
+	struct sr_annotations annotations;
 };
 
 

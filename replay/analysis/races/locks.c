@@ -10,6 +10,7 @@
 #include "logd/base/checksum.h"
 #include "logd/base/opcodes.h"
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/annotations.h"
 #include "replay/analysis/races/sections.h"
 
 /* So many locks are held at once. */
@@ -118,6 +119,7 @@ static int find_locks(struct sr_collect *c, struct sr_sections *s)
 	struct sr_lock_request *q = c->lock_requests;
 	size_t n = c->lock_requests_n, end;
 	uint32_t locks = 0;
+	int annotated;
 
 	if (n)
 		qsort(q, n, sizeof(*q), by_word);
@@ -139,8 +141,9 @@ static int find_locks(struct sr_collect *c, struct sr_sections *s)
 			if (q[k].opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
 				s->is_attempt[c->requests[q[k].request - 1].r.effect] = true;
 	}
+	annotated = sr_annotations_add_sections(&c->annotations, s, &locks);
 	c->run->locks = locks;
-	return 0;
+	return annotated;
 }
 
 /* ------------------------------------------------------- what is held where */
@@ -149,14 +152,14 @@ static int find_locks(struct sr_collect *c, struct sr_sections *s)
 static bool is_within(const struct sr_collect *c, const struct sr_section *s, const struct sr_access *a, uint32_t begin, uint32_t end)
 {
 	const struct sr_collected_request *rq = a->request ? &c->requests[a->request - 1] : NULL;
-	const struct sr_collected_request *release = &c->requests[s->released - 1];
-	const struct sr_access last = {.opcode = release->opcode, .fences = release->r.fences};
+	const struct sr_collected_request *release = s->released ? &c->requests[s->released - 1] : NULL;
+	const struct sr_access last = {.opcode = release ? release->opcode : 0, .fences = release ? release->r.fences : 0};
 
-	if (begin < s->begin || begin > s->end)
+	if (begin < s->begin || begin > s->end || (!release && a->thread != s->thread))
 		return false;
 	if (end != SR_NO_MOMENT && end <= s->end)
 		return true;
-	return rq && rq->queue == release->queue && a->queue != SR_NO_QUEUE && rq->r.place < release->r.place &&
+	return release && rq && rq->queue == release->queue && a->queue != SR_NO_QUEUE && rq->r.place < release->r.place &&
 	       (a->kind == SR_ACCESS_WRITE || a->kind == SR_ACCESS_READ || a->kind == SR_ACCESS_ATOMIC) &&
 	       sr_race_is_queue_ordered(a, &last);
 }
@@ -209,7 +212,7 @@ int sr_collect_end_locks(struct sr_collect *c)
 	struct sr_sections s = {0};
 	int err;
 
-	if (!c->lock_requests_n || c->m->is_full)
+	if ((!c->lock_requests_n && !c->annotations.locks_n) || c->m->is_full)
 		return 0;
 	s.is_attempt = calloc(c->m->moments_n + 1, sizeof(*s.is_attempt));
 	err = s.is_attempt ? find_locks(c, &s) : -ENOMEM;

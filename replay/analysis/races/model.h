@@ -70,6 +70,7 @@ enum sr_access_kind {
 #define SR_DOUBT_REPLAY  128u /* found by a replay that was not exact */
 #define SR_DOUBT_SENT    64u /* what was gathered had arrived already */
 #define SR_DOUBT_LOOP    256u /* orders contradicted each other, and some were dropped */
+#define SR_DOUBT_BENIGN  1024u /* the program says that it does no harm */
 #define SR_DOUBT_LOCKSET 512u /* something orders them, but neither a lock nor a barrier does */
 
 /* Agents (struct sr_access) of these kinds; a queue pair's number is its own agent. */

@@ -176,11 +176,13 @@ static void collect(const struct sr_race_producers *p, const struct row *r, uint
 	for (i = r ? r->n : 0; i-- > 0 && seen < LOOK; seen++) {
 		const struct written *a = &p->all[r->at[i]];
 
-		if (a->is_past || a->w.number == by || !asked->may_have_come(asked->argument, a->w.number))
+		/* What is elsewhere in the piece is the most. */
+		if (a->w.end <= address || a->w.begin >= *end || a->is_past || a->w.number == by ||
+		    !asked->may_have_come(asked->argument, a->w.number))
 			continue;
 		if (a->w.begin > address && a->w.begin < *end)
 			*end = a->w.begin;
-		if (a->w.begin > address || a->w.end <= address)
+		if (a->w.begin > address)
 			continue;
 		if (a->w.end < *end)
 			*end = a->w.end;

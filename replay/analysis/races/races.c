@@ -190,6 +190,15 @@ static bool is_alike(const struct sr_race *r, const struct sr_race *s)
 	       ((is_awaited(r) && is_awaited(s)) || (is_same_stack(&r->a, r->stack_a, s->stack_a) && is_same_stack(&r->b, r->stack_b, s->stack_b)));
 }
 
+/* All that both access. */
+static bool is_benign(const struct sr_race_run *run, const struct sr_race *r)
+{
+	for (size_t i = 0; i < run->benign_n; i++)
+		if (run->benign[i].owner == r->a.owner && run->benign[i].begin <= r->begin && r->end <= run->benign[i].end)
+			return true;
+	return false;
+}
+
 /* Was it asked what may order them beyond the model? */
 static bool weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered, uint16_t doubts)
 {
@@ -201,6 +210,8 @@ static bool weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered
 		r->doubts |= SR_DOUBT_ORDER;
 	if (!run->has_clocks || run->counts.holes)
 		r->doubts |= SR_DOUBT_CUT;
+	if (is_benign(run, r))
+		r->doubts |= SR_DOUBT_BENIGN;
 	if (run->shares_memory)
 		r->doubts |= SR_DOUBT_SHARED;
 	asks = !r->doubts;

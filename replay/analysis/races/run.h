@@ -17,10 +17,18 @@ struct sr_race_border {
 	bool is_value; /* a value of the recorded ranks, but it is not known which request left it */
 };
 
+/* Memory of which its program said that races in it do no harm. */
+struct sr_race_benign {
+	uint64_t begin, end;
+	uint32_t owner;
+};
+
 struct sr_race_run {
 	struct sr_race_model model;
 	struct sr_race_border *borders;
 	size_t borders_n, borders_room;
+	struct sr_race_benign *benign;
+	size_t benign_n, benign_room;
 	struct sr_process_counts counts;
 	uint64_t loads, stores, requests, receives; /* collected */
 	uint64_t certain, uncertain;        /* runs of bytes whose producer is known, and is not */

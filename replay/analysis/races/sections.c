@@ -21,7 +21,18 @@ int sr_section_add(struct sr_sections *s, const struct sr_collect *c, uint64_t t
 	at = sr_grow((void **)&s->all, s->n, &s->room, sizeof(*at));
 	if (!at)
 		return -ENOMEM;
-	*at = (struct sr_section){taken, released, take->over, release->r.post, (uint32_t)take->rank, lock};
+	*at = (struct sr_section){taken, released, take->over, release->r.post, (uint32_t)take->rank, lock, 0};
+	s->n++;
+	return 0;
+}
+
+int sr_section_add_annotated(struct sr_sections *s, const struct sr_annotated_lock *l, uint32_t lock)
+{
+	struct sr_section *at = sr_grow((void **)&s->all, s->n, &s->room, sizeof(*at));
+
+	if (!at)
+		return -ENOMEM;
+	*at = (struct sr_section){0, 0, l->begin, l->end, l->rank, lock, l->thread};
 	s->n++;
 	return 0;
 }
@@ -110,7 +121,8 @@ static int follow(struct pass *p, const struct sr_section *before, const struct 
 	/* Of what is known less surely only that is added which is not known already. */
 	if ((sr_keymap_get(&p->known, key, &is) && is <= surety) || sr_keymap_get(&p->known, back, &is))
 		return 0;
-	sr_model_order(c->m, c->requests[before->released - 1].r.landing, c->requests[s->taken - 1].r.effect, surety, false);
+	sr_model_order(c->m, before->released ? c->requests[before->released - 1].r.landing : before->end,
+		       s->taken ? c->requests[s->taken - 1].r.effect : s->begin, surety, false);
 	p->added++;
 	return sr_keymap_put(&p->known, key, surety);
 }

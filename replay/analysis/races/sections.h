@@ -6,9 +6,10 @@
 #include "replay/analysis/races/collecting.h"
 
 struct sr_section {
-	uint64_t taken, released; /* requests */
+	uint64_t taken, released; /* requests; 0: the program said that it has the lock */
 	uint32_t begin, end;      /* moments of the rank */
 	uint32_t rank, lock;
+	uint32_t thread; /* of what the program said */
 };
 
 struct sr_sections {
@@ -19,6 +20,8 @@ struct sr_sections {
 };
 
 int sr_section_add(struct sr_sections *s, const struct sr_collect *c, uint64_t taken, uint64_t released, uint32_t lock);
+/* ... of a lock of which the program said so. */
+int sr_section_add_annotated(struct sr_sections *s, const struct sr_annotated_lock *l, uint32_t lock);
 int sr_sections_sort(struct sr_sections *s, size_t ranks);
 void sr_sections_free(struct sr_sections *s);
 

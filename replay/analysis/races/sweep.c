@@ -14,8 +14,10 @@
 /* So many equal values are looked at before one that may be another race. */
 #define EQUAL_MOST 16
 
-/* Memory in pieces, each with the accesses to it. */
+/* Memory in pieces, each with the accesses to it; those within one word are kept by the word. */
 #define PIECE 512
+#define WORD  8
+#define WORDS (PIECE / WORD)
 
 /*
  * Accesses of one agent and origin to the same bytes, in the order of the pass.  If one of them is a race with another
@@ -27,9 +29,20 @@ struct row {
 	size_t n, room;
 };
 
-struct piece {
+struct list {
 	struct row *rows;
 	size_t n, room;
+};
+
+struct piece {
+	struct list wide;   /* that go beyond a word */
+	struct list *words; /* WORDS lists; NULL: all are empty */
+	uint64_t used;      /* a bit for each word whose list is not empty */
+};
+
+/* By a key that ends while the pass goes on: the accesses by it, in rows whatever their addresses, and its ends. */
+struct keyed {
+	struct list accesses, releases;
 };
 
 struct state {
@@ -37,9 +50,11 @@ struct state {
 	struct sr_sweep *s;
 	struct sr_race_clocks *clocks;
 	struct sr_keymap places; /* of a piece, in pieces */
-	struct sr_keymap released; /* of a key that ends while the pass goes on, as a piece: the accesses by it */
+	struct sr_keymap released; /* of a key that ends, in keyed */
 	struct piece *pieces;
 	size_t pieces_n, pieces_room;
+	struct keyed *keyed;
+	size_t keyed_n, keyed_room;
 	size_t next; /* access */
 	uint32_t *of_moment; /* by moment: its first access */
 };
@@ -112,15 +127,15 @@ static uint64_t key_of(uint32_t owner, uint64_t number)
 	return number * 0x10001 + owner + 1;
 }
 
-static struct piece *piece_of(struct state *t, struct sr_keymap *places, uint64_t key)
+static struct piece *piece_of(struct state *t, uint64_t key)
 {
 	struct piece *p;
 	uint64_t at;
 
-	if (sr_keymap_get(places, key, &at))
+	if (sr_keymap_get(&t->places, key, &at))
 		return &t->pieces[at];
 	p = sr_grow((void **)&t->pieces, t->pieces_n, &t->pieces_room, sizeof(*p));
-	if (!p || sr_keymap_put(places, key, t->pieces_n))
+	if (!p || sr_keymap_put(&t->places, key, t->pieces_n))
 		return NULL;
 	*p = (struct piece){0};
 	t->pieces_n++;
@@ -138,22 +153,25 @@ static bool has_same_locks(const struct sr_race_model *m, const struct sr_access
 				      !memcmp(&m->held[a->held], &m->held[b->held], (m->held[a->held] + 1) * sizeof(*m->held)));
 }
 
-static bool is_row_of(const struct state *t, const struct row *r, const struct sr_access *a, uint64_t origin)
+static bool is_row_of(const struct state *t, const struct row *r, const struct sr_access *a, uint64_t origin, bool by_key)
 {
-	const struct sr_access *last = &t->m->accesses[r->at[r->n - 1]];
+	const struct sr_access *last;
 
-	return r->origin == origin && last->agent == a->agent && last->kind == a->kind && last->begin == a->begin &&
-	       last->end == a->end && last->doubts == a->doubts && has_same_locks(t->m, last, a);
+	if (r->origin != origin)
+		return false;
+	last = &t->m->accesses[r->at[r->n - 1]];
+	return last->agent == a->agent && last->kind == a->kind && (by_key || (last->begin == a->begin && last->end == a->end)) &&
+	       last->doubts == a->doubts && has_same_locks(t->m, last, a);
 }
 
-static int add(const struct state *t, struct piece *p, uint32_t access, const struct sr_access *a, uint64_t origin)
+static int add(const struct state *t, struct list *p, uint32_t access, const struct sr_access *a, uint64_t origin, bool by_key)
 {
 	struct row *r;
 	uint32_t *at;
 	size_t i = p->n;
 
 	/* The newest rows are the likeliest ones. */
-	while (i && !is_row_of(t, &p->rows[i - 1], a, origin))
+	while (i && !is_row_of(t, &p->rows[i - 1], a, origin, by_key))
 		i--;
 	i = i ? i - 1 : p->n;
 	if (i == p->n) {
@@ -227,7 +245,7 @@ static bool may_meet(const struct state *t, const struct row *r, const struct sr
 	       is_first(a, b, number);
 }
 
-static int compare_all(struct state *t, const struct piece *p, const struct sr_access *b, uint64_t number)
+static int compare_list(struct state *t, const struct list *p, const struct sr_access *b, uint64_t number)
 {
 	int ret = 0;
 
@@ -237,22 +255,58 @@ static int compare_all(struct state *t, const struct piece *p, const struct sr_a
 	return ret;
 }
 
+static bool is_small(const struct sr_access *a)
+{
+	return a->begin / WORD == (a->end - 1) / WORD;
+}
+
+static size_t word_of(uint64_t address)
+{
+	return address / WORD % WORDS;
+}
+
+static int compare_all(struct state *t, const struct piece *p, const struct sr_access *b, uint64_t number)
+{
+	const uint64_t begin = number * PIECE, end = begin + PIECE;
+	const size_t first = b->begin > begin ? word_of(b->begin) : 0, last = b->end < end ? word_of(b->end - 1) : WORDS - 1;
+	uint64_t used = p->used & UINT64_MAX << first & UINT64_MAX >> (WORDS - 1 - last);
+	int ret = compare_list(t, &p->wide, b, number);
+
+	for (; used && !ret; used &= used - 1)
+		ret = compare_list(t, &p->words[__builtin_ctzll(used)], b, number);
+	return ret;
+}
+
+/* Where in a piece the access is kept; NULL: no memory. */
+static struct list *list_for(struct piece *p, const struct sr_access *a)
+{
+	if (!is_small(a))
+		return &p->wide;
+	if (!p->words)
+		p->words = calloc(WORDS, sizeof(*p->words));
+	if (!p->words)
+		return NULL;
+	p->used |= UINT64_C(1) << word_of(a->begin);
+	return &p->words[word_of(a->begin)];
+}
+
 /* The end of a registration and what is accessed by its key. */
 static int take_key(struct state *t, uint32_t access, uint64_t origin)
 {
 	const struct sr_access *b = &t->m->accesses[access];
 	const bool is_release = b->kind == SR_ACCESS_RELEASE;
-	struct piece *p;
+	const struct list *others;
+	struct keyed *k;
 	uint64_t at;
 	int ret = 0;
 
 	if (!b->key || !sr_keymap_get(&t->released, key_of(b->owner, b->key), &at))
 		return 0;
-	p = &t->pieces[at];
-	for (size_t i = 0; i < p->n && !ret; i++)
-		if (is_release != (t->m->accesses[p->rows[i].at[0]].kind == SR_ACCESS_RELEASE))
-			ret = compare_row(t, &p->rows[i], b);
-	return ret ? ret : add(t, p, access, b, origin);
+	k = &t->keyed[at];
+	others = is_release ? &k->accesses : &k->releases;
+	for (size_t i = 0; i < others->n && !ret; i++)
+		ret = compare_row(t, &others->rows[i], b);
+	return ret ? ret : add(t, is_release ? &k->releases : &k->accesses, access, b, origin, true);
 }
 
 static int take(struct state *t, uint32_t access)
@@ -264,13 +318,14 @@ static int take(struct state *t, uint32_t access)
 	if (b->kind == SR_ACCESS_RELEASE)
 		return ret;
 	for (uint64_t n = b->begin / PIECE; b->begin < b->end && n <= (b->end - 1) / PIECE && !ret; n++) {
-		struct piece *p = piece_of(t, &t->places, key_of(b->owner, n));
+		struct piece *p = piece_of(t, key_of(b->owner, n));
+		struct list *list = p ? list_for(p, b) : NULL;
 
-		if (!p)
+		if (!list)
 			return -ENOMEM;
 		ret = compare_all(t, p, b, n);
 		if (!ret)
-			ret = add(t, p, access, b, origin);
+			ret = add(t, list, access, b, origin, false);
 	}
 	return ret;
 }
@@ -279,11 +334,19 @@ static int take(struct state *t, uint32_t access)
 
 static bool index_releases(struct state *t)
 {
+	uint64_t at;
+
 	for (size_t i = 0; i < t->m->accesses_n; i++) {
 		const struct sr_access *a = &t->m->accesses[i];
+		struct keyed *k;
 
-		if (a->kind == SR_ACCESS_RELEASE && !piece_of(t, &t->released, key_of(a->owner, a->key)))
+		if (a->kind != SR_ACCESS_RELEASE || sr_keymap_get(&t->released, key_of(a->owner, a->key), &at))
+			continue;
+		k = sr_grow((void **)&t->keyed, t->keyed_n, &t->keyed_room, sizeof(*k));
+		if (!k || sr_keymap_put(&t->released, key_of(a->owner, a->key), t->keyed_n))
 			return false;
+		*k = (struct keyed){0};
+		t->keyed_n++;
 	}
 	return true;
 }
@@ -314,16 +377,33 @@ static int go(struct state *t)
 	return ret ? ret : sr_race_clocks_error(t->clocks);
 }
 
+static void free_list(struct list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->rows[i].at);
+	free(l->rows);
+}
+
+static void free_piece(struct piece *p)
+{
+	free_list(&p->wide);
+	for (size_t i = 0; p->words && i < WORDS; i++)
+		free_list(&p->words[i]);
+	free(p->words);
+}
+
 int sr_sweep(const struct sr_race_model *m, struct sr_sweep *s)
 {
 	struct state t = {.m = m, .s = s, .clocks = sr_race_clocks_new(m)};
 	int ret = t.clocks && index_accesses(&t) && index_releases(&t) ? go(&t) : -ENOMEM;
 
-	for (size_t i = 0; i < t.pieces_n; i++) {
-		for (size_t k = 0; k < t.pieces[i].n; k++)
-			free(t.pieces[i].rows[k].at);
-		free(t.pieces[i].rows);
+	for (size_t i = 0; i < t.pieces_n; i++)
+		free_piece(&t.pieces[i]);
+	for (size_t i = 0; i < t.keyed_n; i++) {
+		free_list(&t.keyed[i].accesses);
+		free_list(&t.keyed[i].releases);
 	}
+	free(t.keyed);
 	free(t.pieces);
 	free(t.of_moment);
 	sr_keymap_free(&t.places);

@@ -66,7 +66,9 @@ FETCHES = {"read-flag": NONE, "read-early-flag": {"data"}, "locked": NONE, "lock
 # How memory, queue pairs and receives were made (tests/programs/pgas/orders.c): with --model=device, and with iba; --messages.
 ORDERS = {"relaxed-flag": ({"data"}, {"data"}), "relaxed-completion": (NONE, NONE), "strict-flag": (NONE, {"data"}),
           "in-order-flag": (NONE, NONE), "relaxed-twice": ({"data"}, {"data"}), "relaxed-twice-completion": (NONE, NONE),
-          "strict-twice": (NONE, NONE), "messages-racing": ({"message"}, {"message"}), "messages-flag": (NONE, NONE)}
+          "strict-twice": (NONE, NONE), "messages-racing": ({"message"}, {"message"}), "messages-flag": (NONE, NONE),
+          "annotated-nothing": ({"data"}, {"data"}), "annotated-lock": (NONE, NONE), "annotated-two-locks": ({"data"}, {"data"}),
+          "annotated-barrier": (NONE, NONE), "annotated-benign": (NONE, NONE)}
 # Without what a device does beyond the specification.
 IBA = {name: LITMUS[name] for name in LITMUS}
 IBA["load-flag"] = {"data"}
@@ -153,6 +155,9 @@ def orders(tap, directory, name):
         loud, _, status = find(trace, "--model", model, "--messages") if failed is None else (None, None, failed)
         tap.ok(loud is not None and {r["class"] for r in loud} == expected, "%s, model %s: %s" % (name, model, ", ".join(expected) or "none"),
                "%s\n%s" % (status, loud))
+    if name == "annotated-benign":
+        notes = find(trace)[1]
+        tap.ok([r for r in notes or [] if r["class"] in ("data", "same-value") and "do no harm" in " ".join(r["reasons"])], "what is benign is a note, with the reason", notes)
     if name == "messages-racing":
         loud, notes, status = find(trace)
         tap.ok(loud == [] and "message" not in {r["class"] for r in notes}, "messages are looked at with --messages only", "%s %s" % (loud, notes))

@@ -7,21 +7,26 @@
  *   orders         lists the cases
  *
  * "relaxed" is memory that is registered with IBV_ACCESS_RELAXED_ORDERING, "strict" without; "in-order" asks for
- * ibv_query_qp_data_in_order; "messages" come to one shared receive queue.
+ * ibv_query_qp_data_in_order; "messages" come to one shared receive queue; "annotated" says what orders it by
+ * sreplay/annotate.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pgas/internal.h"
+#include "sreplay/annotate.h"
 
 #define BYTES    1024
 #define OWNER    2
 #define FLAG     2048 /* offset in the extra region */
 #define RECEIVES 8
+#define TIME_IT_TAKES 20000 /* us */
 
 struct shared {
 	uint64_t address, key, told, flag;
+	char data[BYTES];
 };
 
 static struct shared *shared;
@@ -52,6 +57,7 @@ static void register_extra(unsigned int more)
 		region = ibv_reg_mr(pgas.pd, extra, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | more);
 		if (!region)
 			pgas_fail("cannot register");
+		right = !pgas_load((uint64_t *)(extra + FLAG));
 		tell(0);
 	} else if (is(0)) {
 		pgas_wait_for(&shared->told, 1);
@@ -83,6 +89,7 @@ static void flagged(unsigned int more, bool waits)
 {
 	register_extra(more);
 	if (is(0)) {
+		usleep(TIME_IT_TAKES); /* the owner looks before: what the first load of a page finds there came with it */
 		put(0, 7, BYTES);
 		if (waits)
 			pgas_quiet();
@@ -90,7 +97,7 @@ static void flagged(unsigned int more, bool waits)
 		pgas_quiet();
 	} else if (is(OWNER)) {
 		pgas_wait_for((uint64_t *)(extra + FLAG), 1);
-		right = pgas_load((uint64_t *)(extra + 512)) == 7;
+		right = right && pgas_load((uint64_t *)(extra + 512)) == 7;
 	}
 }
 
@@ -111,8 +118,8 @@ static void strict_flag(void)
 
 static void in_order_flag(void)
 {
-	if (is(OWNER))
-		right = ibv_query_qp_data_in_order(pgas.peers[0].qp, IBV_WR_RDMA_WRITE, 0);
+	if (is(OWNER) && !ibv_query_qp_data_in_order(pgas.peers[0].qp, IBV_WR_RDMA_WRITE, 0))
+		pgas_fail("the device says that data does not come in order");
 	flagged(0, false);
 }
 
@@ -246,6 +253,63 @@ static void messages_flag(void)
 	two_messages(true);
 }
 
+/* -------------------------------------------------------------- annotations */
+
+/* Ranks 0 and 1 write to the same memory, one after the other by time alone: only what they say orders them. */
+static void put_shared(void)
+{
+	char *from = pgas_private(BYTES);
+
+	memset(from, pgas.rank + 1, BYTES);
+	pgas_start_put(OWNER, shared->data, from, BYTES);
+	pgas_quiet();
+}
+
+static void locked(uint64_t lock_of_0, uint64_t lock_of_1)
+{
+	if (is(OWNER))
+		return;
+	usleep(is(0) ? 0 : 100000);
+	if (lock_of_0)
+		sreplay_lock(is(0) ? lock_of_0 : lock_of_1);
+	put_shared();
+	if (lock_of_0)
+		sreplay_unlock(is(0) ? lock_of_0 : lock_of_1);
+}
+
+static void annotated_nothing(void)
+{
+	locked(0, 0);
+}
+
+static void annotated_lock(void)
+{
+	locked(5, 5);
+}
+
+static void annotated_two_locks(void)
+{
+	locked(5, 6);
+}
+
+static void annotated_barrier(void)
+{
+	if (is(0))
+		put_shared();
+	sreplay_barrier_enter(1);
+	usleep(100000);
+	sreplay_barrier_leave(1);
+	if (is(1))
+		put_shared();
+}
+
+static void annotated_benign(void)
+{
+	if (is(OWNER))
+		sreplay_benign(shared->data, BYTES);
+	locked(0, 0);
+}
+
 /* ---------------------------------------------------------------------- all */
 
 static const struct pgas_case cases[] = {
@@ -258,6 +322,11 @@ static const struct pgas_case cases[] = {
     {"strict-twice", strict_twice},
     {"messages-racing", messages_racing},
     {"messages-flag", messages_flag},
+    {"annotated-nothing", annotated_nothing},
+    {"annotated-lock", annotated_lock},
+    {"annotated-two-locks", annotated_two_locks},
+    {"annotated-barrier", annotated_barrier},
+    {"annotated-benign", annotated_benign},
 };
 
 int main(int argc, char **argv)

@@ -10,11 +10,11 @@ compiles() { # NAME COMPILER ARGUMENTS...
 	shift
 	number=$((number + 1))
 	if ! command -v "$1" >/dev/null; then
-		echo "ok $number - trace.h compiles alone as $name # SKIP there is no $1"
+		echo "ok $number - ${header##*/} compiles alone as $name # SKIP there is no $1"
 	elif "$@" -Wall -Wextra -Werror -fsyntax-only "$header"; then
-		echo "ok $number - trace.h compiles alone as $name"
+		echo "ok $number - ${header##*/} compiles alone as $name"
 	else
-		echo "not ok $number - trace.h compiles alone as $name"
+		echo "not ok $number - ${header##*/} compiles alone as $name"
 		failed=1
 	fi
 }
