@@ -73,7 +73,7 @@ MUTANTS = {
                             "\t\tpgas_start_put((int)thief - 1, &s->amount, &out[0], sizeof(*out));")],
                           [("steal_victim", "steal_thief")], known=[("steal_victim", "steal_thief")]),
     # Messages and blocks.
-    # In a run that polls each completion before the next round there is no race (P -> X -> C -> store): with 10 rounds 1 of 4 recordings was one.
+    # In a run that polls each completion before the next round there is no race (P -> X -> C -> store): with 10 rounds 1 of 4 recordings had none.
     "messages-sent": mutant("messages 40 4", 3, "messages.c", [("return sends_done >= round * (uint64_t)(pgas.ranks - 1);", "return true;")],
                             [("send", "make|send", "in-flight"), ("do_round", "do_round|pgas_load")], must=[("send", "make|send", "in-flight")],
                             known=[("do_round", "do_round|pgas_load")]),
