@@ -11,6 +11,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/kernel/readable.h"
 #include "shim/core/hooks.h"
+#include "shim/core/order.h"
 #include "shim/core/thread.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/compared.h"
@@ -20,6 +21,8 @@
 #define STRUCT_BYTES 512
 #define TEXT_BYTES   4096
 #define THING_BYTES  16
+/* Beyond, two copies of it would cost more than the faults of a page that is passed through. */
+#define BOUNCE_LIMIT (1ul << 20)
 /* The kernel accepts no more in one call. */
 #define PIECES_LIMIT 1024
 #define LENGTH_LIMIT (1ul << 40)
@@ -51,6 +54,52 @@ static bool alias(struct sr_pinned *p, uint64_t *argument, size_t length)
 	p->pieces[p->n++] = (struct iovec){addr, length};
 	*argument = (uintptr_t)addr;
 	return true;
+}
+
+/*
+ * Of a range that lies on exposed pages and on others there is no alias.  If it were pinned while the call waits, what
+ * peers write into its pages would come to other threads unseen.  So the call is given a copy, and what it has changed
+ * there is copied back when it ends.
+ */
+static bool bounce(struct sr_pinned *p, uint64_t *argument, size_t length)
+{
+	struct sr_bounce *b = &p->bounce;
+
+	if (!p->blocks || b->copy || length > BOUNCE_LIMIT || !sr_threaded ||
+	    !sr_is_readable((const void *)*argument, length))
+		return false;
+	b->copy = sr_alloc(2 * length);
+	if (!b->copy)
+		return false;
+	b->before = b->copy + length;
+	b->length = length;
+	b->argument = argument;
+	b->addr = (void *)*argument;
+	sr_exposed_copy(b->addr, b->before, length);
+	memcpy(b->copy, b->before, length);
+	*argument = (uintptr_t)b->copy;
+	return true;
+}
+
+/* Where the call wrote the same as before, nothing need be copied; beside, peers may have written meanwhile. */
+static void end_bounce(struct sr_bounce *b)
+{
+	size_t from = 0, to;
+
+	for (; from < b->length; from = to) {
+		if (b->copy[from] == b->before[from]) {
+			to = from + 1;
+			continue;
+		}
+		for (to = from + 1; to < b->length && b->copy[to] != b->before[to]; to++)
+			;
+		sr_exposed_pin((char *)b->addr + from, to - from);
+		memcpy((char *)b->addr + from, b->copy + from, to - from);
+		sr_exposed_unpin((char *)b->addr + from, to - from);
+	}
+	*b->argument = (uintptr_t)b->addr;
+	sr_free(b->copy);
+	b->copy = NULL;
 }
 
 static void pin(struct sr_pinned *p, const void *addr, size_t length)
@@ -123,6 +172,17 @@ static void pin_thing(struct sr_pinned *p, uint64_t *argument, size_t length)
 		pin(p, addr, length);
 }
 
+/* Data, which may be copied: nobody waits at its address, as at that of a lock. */
+static void pin_buffer(struct sr_pinned *p, uint64_t *argument, size_t length)
+{
+	const void *addr = (const void *)*argument;
+
+	if (!addr || length >= LENGTH_LIMIT || !sr_exposed_touches(addr, length) || !has_room(p))
+		return;
+	if (!alias(p, argument, length) && !bounce(p, argument, length))
+		pin(p, addr, length);
+}
+
 static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, uint64_t *a, int i)
 {
 	const void *addr = (const void *)a[i];
@@ -148,11 +208,11 @@ static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, u
 		break;
 	default:
 		if (length_of > SR_LENGTH_COUNT)
-			pin_thing(p, &a[i],
-				  (size_t)(uint32_t)a[length_of - SR_LENGTH_COUNT - 1] *
-				      (size ? size : THING_BYTES));
+			pin_buffer(p, &a[i],
+				   (size_t)(uint32_t)a[length_of - SR_LENGTH_COUNT - 1] *
+				       (size ? size : THING_BYTES));
 		else
-			pin_thing(p, &a[i], a[length_of - 1]);
+			pin_buffer(p, &a[i], a[length_of - 1]);
 	}
 }
 
@@ -163,7 +223,8 @@ static void pin_nothing(struct sr_pinned *p)
 	p->room = sizeof(p->few) / sizeof(p->few[0]);
 	p->arguments = NULL;
 	p->arguments_n = 0;
-	p->wakes = false;
+	p->wakes = p->blocks = false;
+	p->bounce.copy = NULL;
 }
 
 void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
@@ -171,6 +232,7 @@ void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned 
 	pin_nothing(p);
 	p->arguments = a;
 	p->arguments_n = d->nargs;
+	p->blocks = d->flags & SR_CALL_BLOCKS;
 	p->wakes = d->when == sr_has_threads && !(d->flags & SR_CALL_BLOCKS);
 	for (int i = 0; i < d->nargs; i++)
 		pin_argument(p, d->length_of[i], d->size_of[i], a, i);
@@ -209,6 +271,8 @@ static void end_alias(struct sr_pinned *p, const struct iovec *piece)
 
 void sr_regions_unpin(struct sr_pinned *p)
 {
+	if (p->bounce.copy)
+		end_bounce(&p->bounce);
 	if (!p->n)
 		return;
 	while (p->n--) {

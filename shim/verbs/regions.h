@@ -61,18 +61,29 @@ bool sr_regions_replay_region(const struct sr_region_payload *region);
  * Exposed memory that the kernel may access during a call.  It has its own list of addresses,
  * because the call may overwrite the program's list.
  */
+/* Memory of the program's for which the call has a copy instead. */
+struct sr_bounce {
+	uint8_t *copy, *before; /* NULL: there is none; what the program's memory held when the call began */
+	size_t length;
+	uint64_t *argument; /* points to the copy during the call */
+	void *addr;         /* and afterwards to the program's memory again */
+};
+
 struct sr_pinned {
 	size_t n, room;
 	struct iovec *pieces, few[4];
 	uint64_t *arguments; /* during the call, some of them are aliases */
 	uint32_t arguments_n;
 	bool wakes;          /* afterwards, wake the threads that wait at the real addresses */
+	bool blocks;         /* the call may wait, while other threads run */
+	struct sr_bounce bounce;
 	uintptr_t stack;     /* above are the program's frames only; UINTPTR_MAX: not known */
 };
 
 static inline void sr_pinned_none(struct sr_pinned *p)
 {
 	p->n = 0;
+	p->bounce.copy = NULL;
 	p->stack = UINTPTR_MAX;
 }
 

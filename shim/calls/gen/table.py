@@ -31,7 +31,7 @@ FOLLOWED = {'struct iovec': 'SR_LENGTH_PIECES', 'struct msghdr': 'SR_LENGTH_MESS
 SIZED = ('pthread_mutex_t', 'pthread_cond_t', 'pthread_rwlock_t', 'pthread_barrier_t', 'pthread_spinlock_t', 'mtx_t',
          'cnd_t', 'sem_t', 'sigset_t', 'siginfo_t', 'stack_t', 'eventfd_t', 'int', 'socklen_t', 'time_t', 'timer_t',
          'struct timespec', 'struct timeval', 'struct itimerspec', 'struct itimerval', 'struct sigaction',
-         'struct pollfd')
+         'struct pollfd', 'struct epoll_event')
 
 
 def pointee(ctype):
