@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MANY 200
@@ -250,7 +251,52 @@ static void polls_in_turn(void)
 		ibv_destroy_cq(queues[k]);
 }
 
+/* It begins on a page that is not registered, and ends on one with a flag that this thread polls meanwhile. */
+static char *buffer;
+static int from_pipe;
+
+static void *wait_for_bytes(void *unused)
+{
+	return (void *)(intptr_t)read(from_pipe, buffer, PAGE);
+}
+
+static void buffer_beside_a_flag(void)
+{
+	char *pages = map(2 * PAGE), bytes[PAGE];
+	volatile uint64_t *flag = (uint64_t *)(pages + 2 * PAGE) - 1;
+	struct ibv_mr *flags = ibv_reg_mr(pd, pages + PAGE, PAGE, ALL);
+	struct timespec now;
+	pthread_t t;
+	int ends[2];
+	void *n;
+
+	buffer = pages + PAGE / 2;
+	if (pipe(ends))
+		return;
+	from_pipe = ends[0];
+	pthread_create(&t, NULL, wait_for_bytes, NULL);
+	usleep(20000);
+	for (uint64_t round = 1; round <= 20; round++) {
+		struct ibv_sge value = piece(0, sizeof(round));
+		struct ibv_send_wr wr = {.sg_list = &value, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+					 .send_flags = IBV_SEND_SIGNALED, .wr.rdma = {(uintptr_t)flag, flags->rkey}}, *bad;
+
+		memcpy(memory, &round, sizeof(round));
+		ibv_post_send(qp, &wr, &bad);
+		while (*flag != round)
+			clock_gettime(CLOCK_MONOTONIC, &now);
+		show_completions();
+	}
+	memset(bytes, 'x', sizeof(bytes));
+	if (write(ends[1], bytes, sizeof(bytes)) != sizeof(bytes))
+		return;
+	pthread_join(t, &n);
+	printf("read %d: %d, flag %d\n", (int)(intptr_t)n, !memcmp(buffer, bytes, PAGE), (int)*flag);
+	ibv_dereg_mr(flags);
+}
+
 const struct hostile_case threads_cases[] = {
+    {"buffer-beside-a-flag", buffer_beside_a_flag},
     {"many-queue-pairs", many_queue_pairs},
     {"one-chain-for-all", one_chain_for_all},
     {"cancelled-in-an-event", cancelled_in_an_event},
