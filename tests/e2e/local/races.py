@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`sreplay races`: small programs with a race and without, and whole ones, recorded on the software device.
 
-    races.py [CASE...]
+    races.py [programs|CASE...]
+
+Without a word the cases of races.c; `programs`: all others.
 
 Each case of tests/programs/pgas/races.c is recorded with all ranks and clocks; what is found must be what the case has,
 and nothing else: as errors, warnings and notes.
@@ -230,7 +232,10 @@ def options(tap, directory):
 
 def main():
     tap = Tap()
-    names = sys.argv[1:] or list(LITMUS) + ["locks " + name for name in LOCKS] + ["lockset " + name for name in LOCKSET] + ["lifetimes " + name for name in LIFETIMES] + ["fetches " + name for name in FETCHES] + ["orders " + name for name in ORDERS] + list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
+    by_group = {"locks": LOCKS, "lockset": LOCKSET, "lifetimes": LIFETIMES, "fetches": FETCHES, "orders": ORDERS}
+    others = ["%s %s" % (group, name) for group, names in by_group.items() for name in names]
+    others += list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
+    names = others if sys.argv[1:] == ["programs"] else sys.argv[1:] or list(LITMUS)
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         os.environ["SOFTDEV_IN_ORDER"] = "1" # for "in-order-flag"; nobody else asks
