@@ -457,6 +457,11 @@ static bool on_message(siginfo_t *info, ucontext_t *uc)
 
 	if (info->si_code != SI_QUEUE || info->si_ptr != &message)
 		return false;
+	/* Behind a call the shim may search all code for instructions that read the counter: tens of milliseconds, then it is done. */
+	if (t->depth && sr_token_is_asked_for(&t->run_token)) {
+		sr_token_ask_later(&t->run_token);
+		return true;
+	}
 	if (!may_stop(t) || !atomic_compare_exchange_strong(&step.thread, &none, (int32_t)sr_sys_gettid()))
 		return true;
 	step.token = t->run_token.word;
