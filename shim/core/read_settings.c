@@ -46,17 +46,13 @@ static int read_setting(const struct sr_setting *s, struct sr_settings *into)
 
 	if (!sr_setting_is_given(s, text))
 		return 0;
-	if (!sr_setting_parse(s, text, into))
-		return refuse(s, s->variable, text);
-	if (s->kind == SR_KIND_WORDS || s->kind == SR_KIND_NUMBER)
-		return 0;
-	text = keep(text);
+	if (s->kind != SR_KIND_WORDS && s->kind != SR_KIND_NUMBER)
+		text = keep(text);
 	if (!text) {
 		sr_say("%s is too long; this process is not recorded", s->variable);
 		return -ENAMETOOLONG;
 	}
-	sr_setting_parse(s, text, into);
-	return 0;
+	return sr_setting_parse(s, text, into) ? 0 : refuse(s, s->variable, text);
 }
 
 static void set_defaults(struct sr_settings *s)

@@ -197,7 +197,6 @@ static void watch(struct waiter *w, uint64_t word)
 static bool ask_to_stop(struct waiter *w, uint64_t word)
 {
 	struct sr_stall *s = &w->stall_timeout;
-
 	int64_t used = sr_stall_used(s);
 
 	/* It was asked in vain, and is asked again. */

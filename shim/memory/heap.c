@@ -556,17 +556,20 @@ void sr_heap_mapping_ends(void *addr, size_t size)
 		listeners[i](addr, size);
 }
 
-#define CODE_LISTENERS_MAX 2
-static sr_code_listener code_listeners[CODE_LISTENERS_MAX];
+static sr_code_listener code_listeners[LISTENERS_MAX];
 
 void sr_heap_on_code(sr_code_listener listener)
 {
-	code_listeners[code_listeners[0] ? 1 : 0] = listener;
+	int i = 0;
+
+	while (code_listeners[i])
+		i++;
+	code_listeners[i] = listener;
 }
 
 void sr_heap_code_begins(void *addr, size_t size, int prot)
 {
-	for (int i = 0; i < CODE_LISTENERS_MAX && code_listeners[i]; i++)
+	for (int i = 0; i < LISTENERS_MAX && code_listeners[i]; i++)
 		code_listeners[i](addr, size, prot);
 }
 

@@ -162,24 +162,14 @@ static size_t text_length(const char *text)
 	return TEXT_BYTES;
 }
 
-static void pin_thing(struct sr_pinned *p, uint64_t *argument, size_t length)
+/* may_copy: it is data, and nobody waits at its address, as at that of a lock. */
+static void pin_thing(struct sr_pinned *p, uint64_t *argument, size_t length, bool may_copy)
 {
 	const void *addr = (const void *)*argument;
 
 	if (!addr || length >= LENGTH_LIMIT || !sr_exposed_touches(addr, length) || !has_room(p))
 		return;
-	if (!alias(p, argument, length))
-		pin(p, addr, length);
-}
-
-/* Data, which may be copied: nobody waits at its address, as at that of a lock. */
-static void pin_buffer(struct sr_pinned *p, uint64_t *argument, size_t length)
-{
-	const void *addr = (const void *)*argument;
-
-	if (!addr || length >= LENGTH_LIMIT || !sr_exposed_touches(addr, length) || !has_room(p))
-		return;
-	if (!alias(p, argument, length) && !bounce(p, argument, length))
+	if (!alias(p, argument, length) && !(may_copy && bounce(p, argument, length)))
 		pin(p, addr, length);
 }
 
@@ -191,11 +181,11 @@ static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, u
 	case 0:
 		break;
 	case SR_LENGTH_STRUCT:
-		pin_thing(p, &a[i], size ? size : STRUCT_BYTES);
+		pin_thing(p, &a[i], size ? size : STRUCT_BYTES, false);
 		break;
 	case SR_LENGTH_TEXT:
 		if (addr && sr_exposed_touches(addr, TEXT_BYTES))
-			pin_thing(p, &a[i], text_length(addr));
+			pin_thing(p, &a[i], text_length(addr), false);
 		break;
 	case SR_LENGTH_PIECES:
 		pin_pieces(p, addr, a[i + 1]);
@@ -208,11 +198,11 @@ static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, u
 		break;
 	default:
 		if (length_of > SR_LENGTH_COUNT)
-			pin_buffer(p, &a[i],
-				   (size_t)(uint32_t)a[length_of - SR_LENGTH_COUNT - 1] *
-				       (size ? size : THING_BYTES));
+			pin_thing(p, &a[i],
+				  (size_t)(uint32_t)a[length_of - SR_LENGTH_COUNT - 1] *
+				      (size ? size : THING_BYTES), true);
 		else
-			pin_buffer(p, &a[i], a[length_of - 1]);
+			pin_thing(p, &a[i], a[length_of - 1], true);
 	}
 }
 
@@ -233,7 +223,7 @@ void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned 
 	p->arguments = a;
 	p->arguments_n = d->nargs;
 	p->blocks = d->flags & SR_CALL_BLOCKS;
-	p->wakes = d->when == sr_has_threads && !(d->flags & SR_CALL_BLOCKS);
+	p->wakes = d->when == sr_has_threads && !p->blocks;
 	for (int i = 0; i < d->nargs; i++)
 		pin_argument(p, d->length_of[i], d->size_of[i], a, i);
 }

@@ -57,10 +57,6 @@ bool sr_regions_replay_region(const struct sr_region_payload *region);
 
 /* ------------------------------------------------------------------ calls */
 
-/*
- * Exposed memory that the kernel may access during a call.  It has its own list of addresses,
- * because the call may overwrite the program's list.
- */
 /* Memory of the program's for which the call has a copy instead. */
 struct sr_bounce {
 	uint8_t *copy, *before; /* NULL: there is none; what the program's memory held when the call began */
@@ -69,6 +65,10 @@ struct sr_bounce {
 	void *addr;         /* and afterwards to the program's memory again */
 };
 
+/*
+ * Exposed memory that the kernel may access during a call.  It has its own list of addresses,
+ * because the call may overwrite the program's list.
+ */
 struct sr_pinned {
 	size_t n, room;
 	struct iovec *pieces, few[4];

@@ -29,14 +29,10 @@ static uint16_t next_by_pc[PROBES_MAX], next_by_page[PROBES_MAX];
 
 _Static_assert(PROBES_MAX < UINT16_MAX, "numbers fit");
 
-static _Atomic uint16_t *hash_of_pc(uintptr_t pc)
+/* Of an instruction's address, or of the number of a stub's page. */
+static unsigned int hash(uintptr_t of)
 {
-	return &by_pc[pc * 0x9e3779b97f4a7c15ull >> 40 & (HASHES - 1)];
-}
-
-static _Atomic uint16_t *hash_of_page(uintptr_t page)
-{
-	return &by_page[page * 0x9e3779b97f4a7c15ull >> 40 & (HASHES - 1)];
+	return of * 0x9e3779b97f4a7c15ull >> 40 & (HASHES - 1);
 }
 
 static void link_probe(_Atomic uint16_t *first, uint16_t *next, const struct probe *s)
@@ -67,13 +63,13 @@ struct probe *probe_next(void)
 
 void probe_add(const struct probe *s)
 {
-	link_probe(hash_of_pc(s->pc), next_by_pc, s);
+	link_probe(&by_pc[hash(s->pc)], next_by_pc, s);
 	probes_n++;
 }
 
 static struct probe *first_at(uintptr_t pc)
 {
-	uint16_t n = atomic_load_explicit(hash_of_pc(pc), memory_order_acquire);
+	uint16_t n = atomic_load_explicit(&by_pc[hash(pc)], memory_order_acquire);
 
 	while (n && probes[n - 1].pc != pc)
 		n = next_by_pc[n - 1];
@@ -123,7 +119,7 @@ bool is_shared_by_another(const struct probe *s)
 
 static struct probe *of_stub_from(uintptr_t page, uintptr_t at)
 {
-	uint16_t n = atomic_load_explicit(hash_of_page(page), memory_order_acquire);
+	uint16_t n = atomic_load_explicit(&by_page[hash(page)], memory_order_acquire);
 
 	for (; n; n = next_by_page[n - 1]) {
 		struct probe *s = &probes[n - 1];
@@ -151,7 +147,7 @@ void probe_note_stub(const struct probe *s)
 		stubs_begin = s->stub;
 	if (s->end > stubs_end)
 		stubs_end = s->end;
-	link_probe(hash_of_page(s->stub / PAGE), next_by_page, s);
+	link_probe(&by_page[hash(s->stub / PAGE)], next_by_page, s);
 }
 
 /* Not libc's memcmp(): a thread that is in the middle of a jump in there would meet that jump again. */

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "shim/exposed/x86/length.h"
-
-#define LOCK 0xf0
+#include "shim/exposed/x86/opcodes.h"
 
 static bool is_in_memory(uint8_t modrm)
 {
@@ -42,7 +41,7 @@ bool code_has_atomics(const uint8_t *code, size_t n)
 			continue;
 		}
 		if (exchanges(code + at + s.opcode_at) ||
-		    (memchr(code + at, LOCK, s.opcode_at) && may_be_locked(code + at + s.opcode_at)))
+		    (memchr(code + at, PREFIX_LOCK, s.opcode_at) && may_be_locked(code + at + s.opcode_at)))
 			return true;
 	}
 	return false;
