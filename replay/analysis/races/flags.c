@@ -23,6 +23,12 @@ bool sr_race_is_word(const struct sr_access *write, const struct sr_access *load
 	       load->begin / 8 == (load->end - 1) / 8;
 }
 
+bool sr_race_is_tail(const struct sr_access *write, const struct sr_access *load)
+{
+	return write->kind == SR_ACCESS_WRITE && !write->is_relaxed && write->queue != SR_NO_QUEUE && load->kind == SR_ACCESS_LOAD &&
+	       load->is_polled && load->begin / 8 == (write->end - 1) / 8;
+}
+
 /* By moment: is it that of a change, or of a load? */
 static uint8_t *mark(const struct sr_race_model *m, const struct sr_race_flag *f)
 {

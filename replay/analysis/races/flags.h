@@ -13,6 +13,12 @@
 /* A change of an aligned word at most, and who may wait for it: a CPU, or READs that poll it. */
 bool sr_race_is_word(const struct sr_access *write, const struct sr_access *load);
 
+/*
+ * A CPU waits for the last word of a longer WRITE: who sees these sees all of it where data comes in ascending order, as
+ * devices write that of a reliable connection.
+ */
+bool sr_race_is_tail(const struct sr_access *write, const struct sr_access *load);
+
 /* What is asked about the pairs of a sweep. */
 struct sr_race_flag {
 	/* To be filled in: is an access one of those that change the flag, or of those that load it? */

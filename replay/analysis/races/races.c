@@ -120,12 +120,14 @@ static bool is_lock_word(const struct sr_access *write, const struct sr_access *
 }
 
 /* Whether a load waits is known only if the rank was watched: find_flags(). */
-static bool is_flag(const struct sr_access *a, const struct sr_access *b)
+static bool is_flag(enum sr_memory_model memory, const struct sr_access *a, const struct sr_access *b)
 {
+	if (memory == SR_MODEL_DEVICE && (sr_race_is_tail(a, b) || sr_race_is_tail(b, a)))
+		return true;
 	return sr_race_is_word(a, b) || sr_race_is_word(b, a);
 }
 
-static enum sr_race_class class_of(const struct sr_access *a, const struct sr_access *b)
+static enum sr_race_class class_of(enum sr_memory_model memory, const struct sr_access *a, const struct sr_access *b)
 {
 	if (a->kind == SR_ACCESS_RELEASE || b->kind == SR_ACCESS_RELEASE)
 		return SR_RACE_LIFETIME;
@@ -135,7 +137,7 @@ static enum sr_race_class class_of(const struct sr_access *a, const struct sr_ac
 		return SR_RACE_FENCE;
 	if (is_window(a) || is_window(b))
 		return SR_RACE_IN_FLIGHT;
-	if (is_flag(a, b) || is_lock_word(a, b) || is_lock_word(b, a))
+	if (is_flag(memory, a, b) || is_lock_word(a, b) || is_lock_word(b, a))
 		return SR_RACE_SYNC;
 	if (a->kind == SR_ACCESS_WRITE && b->kind == SR_ACCESS_WRITE && a->begin == b->begin && a->end == b->end &&
 	    a->checksum && a->checksum == b->checksum)
@@ -243,7 +245,7 @@ static struct sr_race race_of(const struct finding *f, const struct sr_access *a
 
 	r.begin = a->begin > b->begin ? a->begin : b->begin;
 	r.end = a->end < b->end ? a->end : b->end;
-	r.class = class_of(a, b);
+	r.class = class_of(f->r->how.memory, a, b);
 	r.stack_a = stack_of(f->r, &r.a);
 	r.stack_b = stack_of(f->r, &r.b);
 	return r;

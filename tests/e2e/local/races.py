@@ -32,6 +32,7 @@ LITMUS = {
     "write-read-racing": {"data"}, "write-read-barrier": {"data"}, "write-read-ordered": NONE, "read-read": NONE,
     "atomic-atomic": NONE, "atomic-write": {"data"}, "atomic-read-ordered": NONE,
     "load-racing": {"data"}, "load-barrier": NONE, "load-flag": NONE,
+    "load-tail-flag": NONE, "load-head-flag": {"data"},
     "fence-missing": {"fence"}, "fence-there": NONE, "fence-completion": NONE,
     "gather-racing": {"in-flight"}, "gather-completion": NONE, "gather-write": {"in-flight"},
     "inline-write": {"data"},
@@ -73,7 +74,7 @@ ORDERS = {"relaxed-flag": ({"data"}, {"data"}), "relaxed-completion": (NONE, NON
           "annotated-barrier": (NONE, NONE), "annotated-benign": (NONE, NONE)}
 # Without what a device does beyond the specification.
 IBA = {name: LITMUS[name] for name in LITMUS}
-IBA["load-flag"] = {"data"}
+IBA["load-flag"] = IBA["load-tail-flag"] = {"data"}
 # Whole programs without races: ranks.
 WHOLE = {"steal fenced 3": 2, "laplace": 4, "mcop 12": 4, "is 1024 2": 4, "knapsack corrected": 4,
          "patterns flag 20": 3, "patterns mailbox 20": 3, "patterns ring 20": 3, "patterns ticket 20": 3}

@@ -352,6 +352,29 @@ static void load_flag(void)
 	pgas_quiet();
 }
 
+/* One put, and the owner waits for this word of it. */
+static void load_word(size_t waits_for)
+{
+	usleep(is(0) ? 20000 : 0);
+	if (is(0)) {
+		put(OWNER);
+	} else if (is(OWNER)) {
+		pgas_wait_for(&shared->data[waits_for], 1);
+		other[0] = pgas_load(&shared->data[WORDS / 2]);
+	}
+}
+
+/* Data comes in ascending order: who sees its end sees all of it. */
+static void load_tail_flag(void)
+{
+	load_word(WORDS - 1);
+}
+
+static void load_head_flag(void)
+{
+	load_word(0);
+}
+
 /* The load comes first: it finds nothing new, and no recording has it. */
 static void load_early_racing(void)
 {
@@ -936,6 +959,8 @@ static const struct pgas_case cases[] = {
     {"load-racing", load_racing},
     {"load-barrier", load_barrier},
     {"load-flag", load_flag},
+    {"load-tail-flag", load_tail_flag},
+    {"load-head-flag", load_head_flag},
     {"load-early-racing", load_early_racing},
     {"load-early-flag", load_early_flag},
     {"load-snapshot-flag", load_snapshot_flag},
