@@ -3,6 +3,7 @@
 #include "logd/base/lock.h"
 
 #include <linux/futex.h>
+#include <stddef.h>
 
 #include "logd/base/rawsys.h"
 
@@ -34,12 +35,44 @@ static struct timespec short_while(uint32_t waiting)
 	return (struct timespec){.tv_nsec = ns < most ? ns : most};
 }
 
+/* ------------------------------------------------------------------ who sleeps */
+
+#define SLEEPERS 64
+
+static _Atomic int32_t sleepers[SLEEPERS];
+
+static _Atomic int32_t *note_sleeper(void)
+{
+	const int32_t tid = (int32_t)sr_sys_gettid();
+
+	for (int i = 0; i < SLEEPERS; i++) {
+		_Atomic int32_t *s = &sleepers[((uint32_t)tid + (uint32_t)i) % SLEEPERS];
+		int32_t none = 0;
+
+		if (atomic_compare_exchange_strong(s, &none, tid))
+			return s;
+	}
+	return NULL;
+}
+
+bool sr_lock_sleeps(int32_t tid)
+{
+	for (int i = 0; i < SLEEPERS; i++)
+		if (atomic_load_explicit(&sleepers[i], memory_order_relaxed) == tid)
+			return true;
+	return false;
+}
+
+/* --------------------------------------------------------------------- waiting */
+
 void sr_lock_slow(struct sr_lock *l)
 {
+	_Atomic int32_t *sleeper;
 	uint32_t waiting;
 
 	if (spin(l))
 		return;
+	sleeper = note_sleeper();
 	waiting = atomic_fetch_add(&l->waiting, 1) + 1;
 	while (!sr_trylock(l)) {
 		const struct timespec most = short_while(waiting);
@@ -48,6 +81,8 @@ void sr_lock_slow(struct sr_lock *l)
 		waiting = atomic_load_explicit(&l->waiting, memory_order_relaxed);
 	}
 	atomic_fetch_sub(&l->waiting, 1);
+	if (sleeper)
+		atomic_store(sleeper, 0);
 }
 
 void sr_unlock_slow(struct sr_lock *l)

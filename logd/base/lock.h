@@ -29,6 +29,9 @@ struct sr_lock {
 void sr_lock_slow(struct sr_lock *l);
 void sr_unlock_slow(struct sr_lock *l);
 
+/* Does this thread of the process sleep in front of such a lock?  If very many do, that of some is not known. */
+bool sr_lock_sleeps(int32_t tid);
+
 static inline bool sr_trylock(struct sr_lock *l)
 {
 	uint32_t free = 0;

@@ -5,7 +5,9 @@
  * With --threads=auto threads run one at a time, except where they compute: there, one at a time would take as many times
  * as long as there are processors.  Whether code computes or waits for another thread is found out by the steps of a
  * thread that is stopped (shim/record/places.h).  What it has cost so far that others waited is kept for each call site.
- * Where that was much, a thread *parts*: behind this call it goes on without the token until its next call, and the
+ * Time alone proves little: on a slow or busy machine, or in an emulator, a few instructions take long, and so does the
+ * shim's own work.  So no more than some milliseconds count between two stops that found a thread computing, and of the time
+ * that passes one part in fifty may be lost.  Where more was, a thread *parts*: behind this call it goes on without the token until its next call, and the
  * trace says so.  Not where the code has atomic instructions (shim/threads/shared_code.h).
  *
  * Any thread calls this.  The figures are estimates, and a lost update is no harm.
@@ -30,20 +32,25 @@ void sr_phases_start(void);
  */
 #define SR_PHASE_KNOWN (1ull << 63)
 
-/* Another thread waited so long, in the computing thread's own time, for code behind a call that returned to site. */
-void sr_phase_costs(uintptr_t site, int64_t ns);
-/* Much has been lost there, and it is not known why: a thread is to be stopped there soon. */
+/*
+ * Until now another thread waited so long, in the computing thread's own time, for code behind a call that returned to site.
+ * now: of a clock that goes on while threads wait.
+ */
+void sr_phase_costs(uintptr_t site, int64_t ns, int64_t now);
+/* Much has been lost there, and it is not known why, or has not been for long: a thread is to be stopped there soon. */
 bool sr_phase_is_doubtful(uintptr_t site);
 /* A thread was stopped there: it waited for another one, or it computed. */
 void sr_phase_waits(uintptr_t site);
-void sr_phase_computes(uintptr_t site);
+void sr_phase_computes(uintptr_t site, int64_t now);
+/* The shim was at work for it there: that is no reason to part. */
+void sr_phase_is_ours(uintptr_t site);
 /* ... in code where threads may decide something by atomics: no thread parts there from now on.  Ask before what it costs to tell. */
 void sr_phase_shares(uintptr_t site);
 bool sr_phase_is_to_be_told(uintptr_t site);
 
 /* Is a thread to part there? */
 bool sr_phase_parts(uintptr_t site);
-/* A thread had parted there, and made its next call after this time. */
-void sr_phase_took(uintptr_t site, int64_t ns);
+/* A thread had parted there, and made its next call after so much time of its own. */
+void sr_phase_took(uintptr_t site, int64_t ns, int64_t now);
 
 #endif

@@ -63,6 +63,7 @@ struct waiter {
 	uint32_t asked; /* how often that holder was asked to stop */
 	int64_t pause;  /* after it said that it could not yet: until it is asked again; 0: it has not */
 	int64_t waited; /* the part of that holder's time that is known to phases.h */
+	int64_t steps;  /* the time of steps when it was first seen */
 	int64_t sampled; /* when the holder was last looked at */
 };
 
@@ -76,6 +77,8 @@ static struct {
 	_Atomic uint32_t parted; /* how many threads are */
 	_Atomic uint64_t unstoppable; /* the word of a holder that will not stop */
 	_Atomic uint64_t later;       /* ... of one that could not, and may be able to soon */
+	_Atomic uint64_t stopping;    /* ... of one that is looking for a place */
+	_Atomic int64_t steps_ns;     /* how long threads have looked for one, in their time */
 	_Atomic int64_t slice_ns; /* how long a holder computes before it is asked to stop */
 	struct sr_lock lock; /* of the queue */
 	struct waiter *first, **end;
@@ -187,7 +190,21 @@ static void watch(struct waiter *w, uint64_t word)
 	w->asked = 0;
 	w->pause = 0;
 	w->waited = 0;
+	w->steps = atomic_load(&run_token.steps_ns);
 	sr_stall_begin(&w->stall_timeout, tid);
+}
+
+/* How long it has computed, without its steps. */
+static int64_t used(const struct waiter *w)
+{
+	return sr_stall_used(&w->stall_timeout) - (atomic_load(&run_token.steps_ns) - w->steps);
+}
+
+/* Its steps are few, but for a handler of the program's among them, which may wait. */
+static bool is_stopping(struct waiter *w, uint64_t word)
+{
+	return atomic_load(&run_token.stopping) == word && sr_stall_used(&w->stall_timeout) < PATIENCE_NS &&
+	       !sr_stall_sleeps(&w->stall_timeout);
 }
 
 /*
@@ -197,17 +214,17 @@ static void watch(struct waiter *w, uint64_t word)
 static bool ask_to_stop(struct waiter *w, uint64_t word)
 {
 	struct sr_stall *s = &w->stall_timeout;
-	int64_t used = sr_stall_used(s);
+	int64_t computed = used(w);
 
 	/* It was asked in vain, and is asked again. */
 	if (atomic_load(&run_token.later) == word) {
 		atomic_store(&run_token.later, 0);
 		w->asked = 1;
-		w->pause = used / 4 > ASK_AGAIN_NS ? used / 4 : ASK_AGAIN_NS;
+		w->pause = computed / 4 > ASK_AGAIN_NS ? computed / 4 : ASK_AGAIN_NS;
 	}
 	if (!sr_token_stop_holder || w->asked == ASKS_MAX || atomic_load(&run_token.unstoppable) == word || !sr_stall_computes(s))
 		return false;
-	if (w->pause && used >= PATIENCE_NS)
+	if (w->pause && computed >= PATIENCE_NS)
 		return false;
 	/* On a busy machine it may not get to it for long. */
 	if (w->asked && !sr_stall_goes_on(s, w->pause ? w->pause : ASK_AGAIN_NS))
@@ -220,10 +237,10 @@ static bool ask_to_stop(struct waiter *w, uint64_t word)
 /* The holder is still in the code where it was seen. */
 static void note_cost(struct waiter *w)
 {
-	int64_t used = sr_stall_used(&w->stall_timeout);
+	int64_t computed = used(w);
 
-	sr_phase_costs(atomic_load(&run_token.site), used - w->waited);
-	w->waited = used;
+	sr_phase_costs(atomic_load(&run_token.site), computed - w->waited, sr_stall_now());
+	w->waited = computed;
 }
 
 /* A holder that makes calls: where it is known to compute between them, each look at it stands for the time since the last. */
@@ -233,7 +250,7 @@ static void note_sample(struct waiter *w)
 	uintptr_t site = atomic_load(&run_token.site);
 
 	if (site & SR_PHASE_KNOWN && w->sampled)
-		sr_phase_costs(site, now - w->sampled);
+		sr_phase_costs(site, now - w->sampled, now);
 	w->sampled = now;
 }
 
@@ -257,6 +274,8 @@ static bool preempt(struct waiter *w, uint32_t *from)
 		watch(w, word);
 		return false;
 	}
+	if (is_stopping(w, word))
+		return false;
 	note_cost(w);
 	w->sampled = 0;
 	if (!sr_stall_ends(&w->stall_timeout, slice()) || ask_to_stop(w, word) ||
@@ -270,6 +289,18 @@ bool sr_token_is_asked_for(const struct sr_token_hold *h)
 {
 	return h->begun && STATE(h->word) == OUT && atomic_load(&run_token.word) == h->word &&
 	       atomic_load(&run_token.waiting);
+}
+
+void sr_token_begin_stop(struct sr_token_hold *h)
+{
+	h->stopping_at = sr_stall_own_time();
+	atomic_store(&run_token.stopping, h->word);
+}
+
+void sr_token_end_stop(struct sr_token_hold *h)
+{
+	atomic_fetch_add(&run_token.steps_ns, sr_stall_own_time() - h->stopping_at);
+	atomic_store(&run_token.stopping, 0);
 }
 
 void sr_token_ask_later(const struct sr_token_hold *h)
@@ -497,7 +528,7 @@ void sr_token_part(struct sr_token_hold *h)
 {
 	uint64_t parted = put_down(h, OUT);
 
-	h->parted_at = sr_stall_now();
+	h->parted_at = sr_stall_own_time();
 	atomic_fetch_add(&run_token.parted, 1);
 	if (sr_token_is_wanted() && give())
 		return;
@@ -512,7 +543,7 @@ bool sr_token_meets_again(struct sr_token_hold *h)
 
 	if (!h->parted_at)
 		return false;
-	sr_phase_took(h->site, sr_stall_now() - h->parted_at);
+	sr_phase_took(h->site, sr_stall_own_time() - h->parted_at, sr_stall_now());
 	if (atomic_load(&run_token.parted) > 1 || !atomic_compare_exchange_strong(&run_token.word, &left, mine))
 		return false;
 	end_parting(h);

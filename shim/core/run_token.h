@@ -56,7 +56,8 @@ struct sr_token_hold {
 	bool begun;
 	int32_t tid;
 	uintptr_t site;    /* of its last call; 0: it has made none */
-	int64_t parted_at; /* when it parted; 0: it has not */
+	int64_t parted_at; /* its CPU time when it parted; 0: it has not */
+	int64_t stopping_at; /* ... and when it began to stop */
 	uint32_t from; /* the thread that the token was preempted from */
 	uint32_t vain; /* calls in a row that found nothing, of those that may */
 	/* How the thread got it; the caller sets KEPT once that is in the trace. */
@@ -105,6 +106,12 @@ bool sr_token_meets_again(struct sr_token_hold *h);
  */
 extern void (*sr_token_stop_holder)(int32_t tid) SR_HIDDEN;
 bool sr_token_is_asked_for(const struct sr_token_hold *h);
+/*
+ * It has begun to look for such a place, or has ended that. It is not asked meanwhile, and its time does not count: on a slow
+ * machine its steps take longer than what it computes.
+ */
+void sr_token_begin_stop(struct sr_token_hold *h);
+void sr_token_end_stop(struct sr_token_hold *h);
 /* It may be able to soon, without a call: waiters go on asking, for some seconds of its time. */
 void sr_token_ask_later(const struct sr_token_hold *h);
 /* It cannot, until its next call: another thread preempts it. */

@@ -10,10 +10,11 @@
 #include <stdint.h>
 
 struct sr_stall {
-	int64_t since, used;
+	int64_t checked, passed; /* when it was looked at last, and the time since it began, of which a stop of the machine counts little */
+	int64_t used;
 	int32_t tid;
 	int asleep; /* how many checks in a row found the thread asleep */
-	bool computes;
+	bool computes, runs;
 	int64_t went_on; /* its time when that was last found out */
 };
 
@@ -38,5 +39,7 @@ bool sr_stall_goes_on(struct sr_stall *p, int64_t ns);
 bool sr_stall_sleeps(struct sr_stall *p);
 
 int64_t sr_stall_now(void);
+/* The CPU time of the calling thread. */
+int64_t sr_stall_own_time(void);
 
 #endif

@@ -10,6 +10,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/core/phases.h"
 #include "shim/core/run_token.h"
+#include "shim/core/stall_timeout.h"
 #include "shim/core/thread.h"
 #include "shim/exposed/exposed.h"
 #include "shim/exposed/page/thread.h"
@@ -147,16 +148,25 @@ static bool is_in_shim(uintptr_t pc)
 	return pc - (uintptr_t)__ehdr_start < (uintptr_t)(etext - __ehdr_start);
 }
 
+/*
+ * The shim does something for the thread, which on a slow machine may take long: behind a call it may search all code for
+ * instructions that read the counter.  Soon it will be done.
+ */
+static bool is_at_work(const struct sr_thread *t)
+{
+	return t->depth || t->in_operation || exposed_self.probe.guards != 1 || exposed_self.probe.inside;
+}
+
 /* In the program's code, with the token, and in no handler of the shim's but this one. */
 static bool may_stop(const struct sr_thread *t)
 {
-	return !t->depth && !t->in_operation && !t->ended && t->numbered && exposed_self.probe.guards == 1 &&
-	       !exposed_self.probe.inside && sr_token_is_asked_for(&t->run_token);
+	return !is_at_work(t) && !t->ended && t->numbered && sr_token_is_asked_for(&t->run_token);
 }
 
 static void end_steps(ucontext_t *uc)
 {
 	uc->uc_mcontext.gregs[REG_EFL] &= ~FLAG_STEP;
+	sr_token_end_stop(&sr_self.run_token);
 	atomic_store(&step.thread, 0);
 }
 
@@ -233,7 +243,7 @@ static bool note_phase(const struct sr_thread *t, uintptr_t pc, uintptr_t sp)
 	if (sr_phase_is_to_be_told(site) && sr_code_is_shared(pc, sp, t->stack_top))
 		sr_phase_shares(site);
 	else
-		sr_phase_computes(site);
+		sr_phase_computes(site, sr_stall_now());
 	return sr_phase_parts(site);
 }
 
@@ -457,13 +467,15 @@ static bool on_message(siginfo_t *info, ucontext_t *uc)
 
 	if (info->si_code != SI_QUEUE || info->si_ptr != &message)
 		return false;
-	/* Behind a call the shim may search all code for instructions that read the counter: tens of milliseconds, then it is done. */
-	if (t->depth && sr_token_is_asked_for(&t->run_token)) {
+	if (is_at_work(t) && sr_token_is_asked_for(&t->run_token)) {
+		if (!t->in_operation)
+			sr_phase_is_ours(t->run_token.site);
 		sr_token_ask_later(&t->run_token);
 		return true;
 	}
 	if (!may_stop(t) || !atomic_compare_exchange_strong(&step.thread, &none, (int32_t)sr_sys_gettid()))
 		return true;
+	sr_token_begin_stop(&t->run_token);
 	step.token = t->run_token.word;
 	step.steps = step.looked = step.returns = step.touched = 0;
 	step.turn_max = step.hurries ? TURN_MAX : LONG_TURN_MAX;

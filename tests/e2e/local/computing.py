@@ -9,25 +9,31 @@ exactly; no RDMA needed.
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
 from harness import BUILD, SREPLAY, Tap, run
 
 PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SECONDS = 60
+STOPPED_SECONDS = 5.5
 SEVERAL = len(os.sched_getaffinity(0)) > 1
 EXACT = " 0 divergences: exact\n"
 BESIDE = "not compared is what threads decided while they ran beside each other"
 
 
 class Recording:
-    def __init__(self, trace, command, *options):
+    def __init__(self, trace, command, *options, meanwhile=lambda recorder: None):
         subprocess.run(["rm", "-rf", trace], check=True)
-        recorded = subprocess.run([SREPLAY, "record", *options, "-o", trace, "--"] + command, capture_output=True, timeout=SECONDS)
-        self.status, self.output, self.said = recorded.returncode, recorded.stdout, recorded.stderr.decode()
+        recorder = subprocess.Popen([SREPLAY, "record", *options, "-o", trace, "--"] + command, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE)
+        meanwhile(recorder)
+        self.output, said = recorder.communicate(timeout=SECONDS)
+        self.status, self.said = recorder.returncode, said.decode()
         self.info = subprocess.run([SREPLAY, "info", trace], capture_output=True, text=True).stdout
         self.beside = self.count(r"except (\d+) times? when one computed")
         self.stops = self.count(r"(\d+) times? a thread made no call for long, and was stopped")
@@ -43,6 +49,27 @@ class Recording:
     def __str__(self):
         return "recorded %d %s\n%s\nreplayed %d, output %s\n%s" % (
             self.status, self.said, self.info, self.replayed, "equal" if self.printed == self.output else "differs", self.verdict)
+
+
+def stop_for_long(recorder):
+    """As a virtual machine that is halted, or a process in front of a terminal's Ctrl-Z: its clock goes on."""
+    program = None
+    while program is None and recorder.poll() is None:
+        time.sleep(0.2)
+        for pid in children(recorder.pid):
+            if os.path.basename(os.readlink("/proc/%d/exe" % pid)) == "computes" and len(os.listdir("/proc/%d/task" % pid)) > 2:
+                program = pid
+    if program:
+        os.kill(program, signal.SIGSTOP)
+        time.sleep(STOPPED_SECONDS)
+        os.kill(program, signal.SIGCONT)
+
+
+def children(pid):
+    try:
+        return [int(c) for c in open("/proc/%d/task/%d/children" % (pid, pid)).read().split()]
+    except OSError:
+        return []
 
 
 def test_openmp(tap, trace, threads):
@@ -100,6 +127,9 @@ def main():
             r = Recording(trace, [computes, "deep", "4", "200"], "--threads=serial")
             tap.ok(r.ends_well() and r.stops and EXACT in r.verdict,
                    "--threads=serial: those that compute beside memory on the stack that they never wrote", r)
+            r = Recording(trace, [computes, "sums", "3", "800"], "--threads=serial", meanwhile=stop_for_long)
+            tap.ok(r.ends_well() and not r.beside and EXACT in r.verdict,
+                   "no thread runs beside another one because the process was stopped for long", r)
             test_openmp(tap, trace, 4)
             test_llvm(tap, trace, directory, 4)
     tap.finish()

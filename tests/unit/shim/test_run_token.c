@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "shim/core/run_token.h"
+#include "shim/core/stall_timeout.h"
 
 #define THREADS 8
 #define ROUNDS  20000
@@ -202,6 +203,60 @@ static void it_is_preempted(bool computes, const char *what)
 	       what);
 }
 
+/* ------------------------------------------- one that looks for a place, slowly */
+
+static _Atomic int asked;
+
+static void count_asks(int32_t tid)
+{
+	atomic_fetch_add(&asked, 1);
+}
+
+static void compute_for(int64_t ms)
+{
+	const int64_t until = sr_stall_own_time() + ms * 1000000;
+
+	while (sr_stall_own_time() < until)
+		;
+}
+
+/* Its steps take long, and then it makes a call. */
+static void *look_for_a_place(void *argument)
+{
+	struct thread *t = argument;
+
+	take(t);
+	sr_token_go_on(&t->hold);
+	atomic_store(&stage, 1);
+	while (!atomic_load(&asked))
+		;
+	sr_token_begin_stop(&t->hold);
+	compute_for(150);
+	t->rounds = (uint64_t)atomic_load(&asked);
+	sr_token_end_stop(&t->hold);
+	take(t);
+	sr_token_release(&t->hold, SR_TOKEN_AWAY);
+	sr_token_drop(&t->hold);
+	return NULL;
+}
+
+static void steps_are_waited_for(void)
+{
+	struct thread looker, me = {.number = 3};
+	enum sr_token_got got;
+
+	atomic_store(&stage, 0);
+	sr_token_stop_holder = count_asks;
+	start(&looker, 7, look_for_a_place, 0);
+	while (!atomic_load(&stage))
+		sched_yield();
+	got = take(&me);
+	sr_token_drop(&me.hold);
+	pthread_join(looker.id, NULL);
+	sr_token_stop_holder = NULL;
+	result(got == SR_TOKEN_PASSED && looker.rounds <= 2, "one that looks for a place to stop is waited for, however slow it is");
+}
+
 /* -------------------------------------------------------- one that never waits */
 
 /* Every call of this thread returns at once, and still the other thread can make its calls. */
@@ -277,6 +332,7 @@ int main(int argc, char **argv)
 	one_at_a_time(many);
 	it_is_preempted(true, "of one that computes and makes no call it is preempted, which is told to both");
 	it_is_preempted(false, "of one that sleeps in the program's code as well");
+	steps_are_waited_for();
 	nobody_starves();
 	only_the_last_goes_on_at_the_end();
 	printf("1..%d\n", tests);
