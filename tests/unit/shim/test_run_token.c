@@ -9,9 +9,11 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -207,8 +209,17 @@ static void it_is_preempted(bool computes, const char *what)
 
 static _Atomic int asked;
 
+static char *protected_page;
+
+static void unprotect(int signo)
+{
+	mprotect(protected_page, 4096, PROT_READ | PROT_WRITE);
+}
+
+/* In the thread that waits: there a fault must come to its handler. */
 static void count_asks(int32_t tid)
 {
+	protected_page[0]++;
 	atomic_fetch_add(&asked, 1);
 }
 
@@ -245,6 +256,8 @@ static void steps_are_waited_for(void)
 	struct thread looker, me = {.number = 3};
 	enum sr_token_got got;
 
+	protected_page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	signal(SIGSEGV, unprotect);
 	atomic_store(&stage, 0);
 	sr_token_stop_holder = count_asks;
 	start(&looker, 7, look_for_a_place, 0);
@@ -255,6 +268,8 @@ static void steps_are_waited_for(void)
 	pthread_join(looker.id, NULL);
 	sr_token_stop_holder = NULL;
 	result(got == SR_TOKEN_PASSED && looker.rounds <= 2, "one that looks for a place to stop is waited for, however slow it is");
+	result(protected_page[0] == atomic_load(&asked), "one that waits may fault meanwhile");
+	signal(SIGSEGV, SIG_DFL);
 }
 
 /* -------------------------------------------------------- one that never waits */
