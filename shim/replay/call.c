@@ -291,6 +291,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	read_order(&c);
 	await_order(t, &c);
 	/* With the call's ticket, so results and file descriptors change in recorded order. */
+	sr_watch_call_delivers(t, c.d, c.head.result);
 	if (!cancelled)
 		deliver(t, &c);
 	if (makes_child(n) && (int)c.head.result >= 0)

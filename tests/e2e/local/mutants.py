@@ -110,7 +110,19 @@ def confirm(directory, program, mutant, trace, race):
     status, out, err = run([SOFTDEV, "--", SREPLAY, "confirm", "--json", "--live-files", "--tries", "5", "--race", str(race["id"]), trace, "--"] +
                            job(directory, program, mutant, trace), 4 * SECONDS)
     found = [json.loads(line) for line in out.decode().splitlines()] if status in (0, 1) else []
+    if found and "confirmation" not in found[0]:
+        return None, "such accesses are not held"
     return bool(found) and found[0]["confirmation"]["confirmed"], "%s %s" % (status, err[-300:])
+
+
+def confirm_one(directory, program, mutant, trace, races):
+    """The first one whose accesses can be held."""
+    is_confirmed, why = None, ""
+    for race in races:
+        is_confirmed, why = confirm(directory, program, mutant, trace, race)
+        if is_confirmed is not None:
+            break
+    return bool(is_confirmed), why
 
 
 class Counts:
@@ -130,7 +142,7 @@ def try_mutant(tap, directory, name, confirms, counts):
     text = "%s: %d of %d races are the one" % (name, len(real), len(loud))
     if confirms and wanted:
         counts.tried += 1
-        is_confirmed, why = confirm(directory, program, mutant, trace, wanted[0])
+        is_confirmed, why = confirm_one(directory, program, mutant, trace, wanted)
         counts.confirmed += is_confirmed
         text += ", confirmed" if is_confirmed else ", not confirmed"
         err += "" if is_confirmed else why
