@@ -20,6 +20,7 @@
 #include "replay/command/suppress.h"
 #include "replay/command/traces.h"
 #include "replay/host/group/choose.h"
+#include "replay/print/consistency.h"
 #include "replay/print/json.h"
 #include "replay/print/progress.h"
 #include "replay/print/races.h"
@@ -33,10 +34,10 @@ struct options {
 	enum sr_memory_model memory;
 	enum sr_race_predict predict;
 	unsigned int jobs;
-	bool no_loads, replays, notes, messages;
+	bool no_loads, replays, notes, messages, consistency;
 };
 
-enum { KEY_LOCAL = 256, KEY_MODEL, KEY_PREDICT, KEY_SUPPRESS, KEY_NOTES, KEY_JSON, KEY_MESSAGES };
+enum { KEY_LOCAL = 256, KEY_MODEL, KEY_PREDICT, KEY_SUPPRESS, KEY_NOTES, KEY_JSON, KEY_MESSAGES, KEY_SC };
 
 static const struct argp_option option_list[] = {
     {"model", KEY_MODEL, "MODEL", 0,
@@ -53,6 +54,7 @@ static const struct argp_option option_list[] = {
      0},
     {"group", 'g', "LIST", 0, "races in the memory of these ranks only, e.g. 0,2-5", 0},
     {"messages", KEY_MESSAGES, NULL, 0, "races of messages for the receives of one shared receive queue as well", 0},
+    {"sc", KEY_SC, NULL, 0, "violations of sequential consistency as well: observed ones, and those that another run may have", 0},
     {"notes", KEY_NOTES, NULL, 0, "print notes as well: flags, equal values, and what is only possible", 0},
     {"suppress", KEY_SUPPRESS, "FILE", 0, "leave out races whose places match a line of FILE", 0},
     {"jobs", 'j', "N", 0, "replay N ranks at once (default: one for each CPU); what is found does not depend on it", 0},
@@ -109,6 +111,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case KEY_MESSAGES:
 		o->messages = true;
 		return 0;
+	case KEY_SC:
+		o->consistency = true;
+		return 0;
 	case KEY_JSON:
 		return sr_parse_trace_options('j', NULL, state, &o->common);
 	case 'j':
@@ -140,7 +145,9 @@ struct output {
 	struct sr_suppressions *suppressions;
 	json_t *list;
 	json_t *earlier; /* what races.json was before; NULL: there is none */
+	json_t *cycles;
 	uint64_t errors, warnings, notes, suppressed;
+	uint64_t observed, possible; /* cycles */
 };
 
 static bool is_suppressed(struct output *x, const struct sr_race *race)
@@ -200,6 +207,15 @@ static void put_race(struct output *x, struct sr_race *race, size_t number)
 		print_confirmation(confirmation);
 }
 
+static void put_cycle(struct output *x, const struct sr_cycle *c, size_t number)
+{
+	x->observed += c->is_observed;
+	x->possible += !c->is_observed;
+	json_array_append_new(x->cycles, sr_cycle_json(x->sites, x->r, c, number));
+	if (!x->o->common.json)
+		sr_cycle_print(stdout, x->sites, x->r, c, number);
+}
+
 static json_t *whole(struct output *x)
 {
 	const struct sr_race_run *run = &x->r->run;
@@ -233,11 +249,17 @@ static int write_all(struct output *x)
 
 	if (!all)
 		return sr_fail("no memory left");
+	if (x->o->consistency) {
+		json_object_set_new(json_object_get(all, "found"), "violations", json_pack("{s:I, s:I}", "observed", (json_int_t)x->observed, "possible", (json_int_t)x->possible));
+		json_object_set(all, "consistency", x->cycles);
+	}
 	write_beside(all, x->o->common.dir);
 	if (x->o->common.json) {
 		json_object_del(all, "races");
+		json_object_del(all, "consistency");
 		sr_json_print(json_incref(all));
 		json_array_foreach(x->list, i, race) sr_json_print(json_incref(race));
+		json_array_foreach(x->cycles, i, race) sr_json_print(json_incref(race));
 	}
 	json_decref(all);
 	return 0;
@@ -256,6 +278,8 @@ static void print_totals(const struct output *x)
 	       run->stores);
 	if (x->suppressed)
 		printf("%" PRIu64 " suppressed\n", x->suppressed);
+	if (x->o->consistency)
+		printf("sequential consistency: %" PRIu64 " violations observed, %" PRIu64 " possible\n", x->observed, x->possible);
 }
 
 static void say_doubts(const struct sr_races *r)
@@ -275,16 +299,19 @@ static int print_all(const struct options *o, struct sr_races *r)
 			   .r = r,
 			   .sites = sr_call_sites_new(r->how.trace),
 			   .list = json_array(),
+			   .cycles = json_array(),
 			   .earlier = sr_races_earlier(o->common.dir)};
 	struct sr_error err;
 	int status = 0;
 
 	if (o->suppress && !(x.suppressions = sr_suppressions_read(o->suppress)))
 		status = SR_EXIT_FAILED;
-	else if (!x.sites || !x.list)
+	else if (!x.sites || !x.list || !x.cycles)
 		status = sr_fail("no memory left");
 	for (size_t i = 0; i < r->n && !status; i++)
 		put_race(&x, &r->races[i], i + 1);
+	for (size_t i = 0; i < r->consistency.n && !status; i++)
+		put_cycle(&x, &r->consistency.cycles[i], i + 1);
 	if (!status && sr_races_add_instances(x.list, x.sites, r, &err))
 		status = sr_fail("%s", err.text);
 	if (!status) {
@@ -292,11 +319,12 @@ static int print_all(const struct options *o, struct sr_races *r)
 		say_doubts(r);
 		status = write_all(&x);
 	}
-	if (!status && x.errors + x.warnings)
+	if (!status && x.errors + x.warnings + x.observed + x.possible)
 		status = FOUND_RACES;
 	sr_suppressions_free(x.suppressions);
 	sr_call_sites_free(x.sites);
 	json_decref(x.list);
+	json_decref(x.cycles);
 	json_decref(x.earlier);
 	return status;
 }
@@ -361,7 +389,8 @@ static int find(const struct options *o, struct sr_trace *t)
 				     .memory = o->memory,
 				     .predict = o->predict,
 				     .no_loads = o->no_loads,
-				     .messages = o->messages}};
+				     .messages = o->messages,
+				     .consistency = o->consistency}};
 	struct sr_error err;
 	int status = SR_EXIT_FAILED, ret;
 

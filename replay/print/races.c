@@ -92,7 +92,7 @@ static const char *when_words(const struct sr_access *a)
 	return a->kind == SR_ACCESS_STORE ? "before" : "at";
 }
 
-static void print_access(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t stack)
+void sr_race_access_print(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t stack)
 {
 	char text[64], *place = sr_race_place(sites, r, a);
 
@@ -124,13 +124,13 @@ void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races
 		fprintf(out, "  %s, at 0x%" PRIx64 " in rank %d (%" PRIu64 " byte%s in common):\n",
 			race->doubts & SR_DOUBT_LOCKSET ? "no lock and no barrier keeps apart" : "nothing orders", race->begin,
 			number_of(r, race->a.owner), race->end - race->begin, race->end - race->begin == 1 ? "" : "s");
-	print_access(out, sites, r, &race->a, race->stack_a);
-	print_access(out, sites, r, &race->b, race->stack_b);
+	sr_race_access_print(out, sites, r, &race->a, race->stack_a);
+	sr_race_access_print(out, sites, r, &race->b, race->stack_b);
 	for (size_t i = 0; *(words = sr_race_doubt_words(race->doubts, i)); i++)
 		fprintf(out, "  only possible: %s\n", words);
 }
 
-static json_t *access_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a)
+json_t *sr_race_access_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a)
 {
 	char text[64], *place = sr_race_place(sites, r, a);
 	json_t *o = json_pack("{s:s, s:i, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:o}", "what", sr_race_access_words(a, text),
@@ -154,6 +154,6 @@ json_t *sr_race_json(struct sr_call_sites *sites, const struct sr_races *r, cons
 			 "severity", sr_race_severity_word(race->severity), "class", sr_race_class_word(race->class),
 			 "evidence", sr_race_evidence_word(race->evidence), "count", (json_int_t)race->count, "memory",
 			 "rank", number_of(r, race->a.owner), "address", sr_json_address(race->begin), "length",
-			 (json_int_t)(race->end - race->begin), "accesses", access_json(sites, r, &race->a),
-			 access_json(sites, r, &race->b), "reasons", reasons);
+			 (json_int_t)(race->end - race->begin), "accesses", sr_race_access_json(sites, r, &race->a),
+			 sr_race_access_json(sites, r, &race->b), "reasons", reasons);
 }

@@ -18,6 +18,10 @@ char *sr_race_place(struct sr_call_sites *sites, const struct sr_races *r, const
 /* Who called there, from the access outwards, as far as it is the program: strings like "worker (uts.c:97)". */
 json_t *sr_race_frames(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t stack);
 
+/* An access as a line, and its callers as another one; as JSON. */
+void sr_race_access_print(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t stack);
+json_t *sr_race_access_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a);
+
 /* A race as some lines; `number`: what it is called. */
 void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race,
 		   size_t number);

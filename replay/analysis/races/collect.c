@@ -137,4 +137,5 @@ void sr_race_run_free(struct sr_race_run *r)
 	sr_model_free(&r->model);
 	free(r->borders);
 	free(r->benign);
+	free(r->findings);
 }

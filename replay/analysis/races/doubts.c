@@ -28,14 +28,17 @@ enum {
 	IS_DOUBTFUL = 2, /* a value may have come from there */
 	IS_SEEN = 4,     /* in this run */
 	IS_BOUND = 8,    /* a limit */
+	IS_READ = 16,    /* beside one of these: it read what the other one wrote */
 	IN_THIS_RUN = IS_SURE | IS_SEEN,
 	MAY_BE = IS_SURE | IS_DOUBTFUL | IS_SEEN | IS_BOUND,
 };
 
 static uint8_t sort_of(const struct sr_moment_order *o)
 {
+	const uint8_t read = o->is_read ? IS_READ : 0;
+
 	if (o->surety == SR_SURE)
-		return IS_SURE;
+		return IS_SURE | read;
 	return o->is_bound ? IS_BOUND : o->surety == SR_DOUBTFUL ? IS_DOUBTFUL : IS_SEEN;
 }
 
@@ -209,6 +212,19 @@ bool sr_race_do_all_know(struct sr_race_doubts *d, size_t ranks, const struct sr
 	free(r.first);
 	free(r.last);
 	return is;
+}
+
+bool sr_race_comes_before(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b)
+{
+	const uint32_t at = b->from;
+
+	if (at == SR_NO_MOMENT)
+		return false;
+	memset(d->marks, 0, d->r->model.moments_n);
+	for (uint32_t i = d->first[at]; i < d->first[at + 1]; i++)
+		if (d->sorts[i] & IS_SURE && !(d->sorts[i] & IS_READ))
+			mark_before(d, d->from[i], IS_SURE, BEFORE_B);
+	return (a->until != SR_NO_MOMENT && d->marks[a->until]) || (a->over != SR_NO_MOMENT && d->marks[a->over]);
 }
 
 uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b)

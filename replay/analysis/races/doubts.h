@@ -25,4 +25,7 @@ bool sr_race_do_all_know(struct sr_race_doubts *d, size_t ranks, const struct sr
 /* For two accesses that no order of the model orders: a doubt (model.h), or 0. */
 uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b);
 
+/* Does a come before b in every run, whatever b reads? */
+bool sr_race_comes_before(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b);
+
 #endif

@@ -100,6 +100,7 @@ struct sr_access {
 	 * request has ended.  SR_NO_MOMENT: never.
 	 */
 	uint32_t from, until, over;
+	uint32_t post; /* of a request */
 	uint32_t gathered; /* of SR_ACCESS_GATHER: the request's effect; else SR_NO_MOMENT */
 	/*
 	 * By this key the device accesses the memory; 0: it does not.  The end of a registration (SR_ACCESS_RELEASE) is a

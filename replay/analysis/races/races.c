@@ -34,6 +34,7 @@ struct finding {
 	size_t examined_room;
 	struct sr_race_doubts *doubts;
 	struct sr_keymap pairs; /* found */
+	struct sr_race_pairs unordered; /* in any run, for how.consistency */
 };
 
 static uint64_t key_of_pair(const struct finding *f, const struct sr_access *a, const struct sr_access *b)
@@ -154,7 +155,7 @@ enum sr_race_severity sr_race_severity_of(const struct sr_race *r)
 
 /* ------------------------------------------------------------------- races */
 
-static uint64_t stack_of(const struct sr_races *r, const struct sr_access *a)
+uint64_t sr_race_stack_of(const struct sr_races *r, const struct sr_access *a)
 {
 	const uint64_t site = a->pc ? a->pc : a->site;
 
@@ -165,7 +166,7 @@ static uint64_t origin_of(void *argument, const struct sr_access *a)
 {
 	const struct finding *f = argument;
 
-	return (a->site ^ a->pc * 31) * 0x9e3779b97f4a7c15ull ^ stack_of(f->r, a);
+	return (a->site ^ a->pc * 31) * 0x9e3779b97f4a7c15ull ^ sr_race_stack_of(f->r, a);
 }
 
 static bool goes_first(const struct sr_access *a, const struct sr_access *b)
@@ -246,9 +247,24 @@ static struct sr_race race_of(const struct finding *f, const struct sr_access *a
 	r.begin = a->begin > b->begin ? a->begin : b->begin;
 	r.end = a->end < b->end ? a->end : b->end;
 	r.class = class_of(f->r->how.memory, a, b);
-	r.stack_a = stack_of(f->r, &r.a);
-	r.stack_b = stack_of(f->r, &r.b);
+	r.stack_a = sr_race_stack_of(f->r, &r.a);
+	r.stack_b = sr_race_stack_of(f->r, &r.b);
 	return r;
+}
+
+static int keep_pair(struct finding *f, const struct sr_access *a, const struct sr_access *b)
+{
+	const struct sr_access *all = f->r->run.model.accesses;
+	struct sr_race_pair *at;
+
+	if (!f->r->how.consistency)
+		return 0;
+	at = sr_grow((void **)&f->unordered.all, f->unordered.n, &f->unordered.room, sizeof(*at));
+	if (!at)
+		return -ENOMEM;
+	*at = (struct sr_race_pair){(uint32_t)(a - all), (uint32_t)(b - all)};
+	f->unordered.n++;
+	return 0;
 }
 
 static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered,
@@ -259,7 +275,7 @@ static int take_found(void *argument, const struct sr_access *a, const struct sr
 	struct sr_race *r = NULL;
 	size_t i = 0;
 
-	if (sr_keymap_put(&f->pairs, key_of_pair(f, a, b), 1))
+	if (sr_keymap_put(&f->pairs, key_of_pair(f, a, b), 1) || (unordered != SR_SURE && keep_pair(f, a, b)))
 		return -ENOMEM;
 	while (i < f->r->n && !is_alike(&f->r->races[i], &found))
 		i++;
@@ -355,7 +371,7 @@ static int by_severity(const void *a, const void *b)
 /* Does this access what the race's side does?  One function may post all requests of a program: its callers tell them apart. */
 static bool is_side(const struct finding *f, const struct sr_access *side, const struct sr_access *a)
 {
-	return side->kind == a->kind && side->site == a->site && is_same_stack(side, stack_of(f->r, side), stack_of(f->r, a));
+	return side->kind == a->kind && side->site == a->site && is_same_stack(side, sr_race_stack_of(f->r, side), sr_race_stack_of(f->r, a));
 }
 
 static const struct sr_access *load_of(const struct sr_race *r)
@@ -448,12 +464,17 @@ static int search(struct sr_races *r)
 		ret = sr_sweep(&r->run.model, &sweep);
 	if (!ret)
 		ret = find_flags(&f);
+	if (!ret && r->how.consistency)
+		ret = sr_consistency_observed(&r->consistency, &r->run, origin_of, &f);
+	if (!ret && r->how.consistency)
+		ret = sr_consistency_possible(&r->consistency, &r->run, f.doubts, &f.unordered, origin_of, &f);
 	r->pairs = sweep.pairs;
 	r->dropped = sweep.dropped;
 	if (r->n)
 		qsort(r->races, r->n, sizeof(*r->races), by_severity);
 	sr_race_doubts_free(f.doubts);
 	free(f.examined);
+	free(f.unordered.all);
 	sr_keymap_free(&f.pairs);
 	sr_keymap_free(&f.asked);
 	return ret;
@@ -475,6 +496,7 @@ int sr_races_find(struct sr_races *r, struct sr_error *err)
 void sr_races_free(struct sr_races *r)
 {
 	free(r->races);
+	sr_consistency_free(&r->consistency);
 	sr_race_run_free(&r->run);
 	r->races = NULL;
 }

@@ -9,6 +9,7 @@
 #define REPLAY_ANALYSIS_RACES_RACES_H
 
 #include "replay/analysis/races/collect.h"
+#include "replay/analysis/races/consistency.h"
 #include "replay/analysis/races/stacks.h"
 
 enum sr_race_evidence {
@@ -49,6 +50,7 @@ struct sr_races {
 	struct sr_race *races; /* the most severe first */
 	size_t n;
 	uint64_t accesses, moments, orders, pairs, dropped;
+	struct sr_consistency consistency; /* with how.consistency */
 	uint64_t not_asked; /* of SR_PREDICT_LOCKSET: ordered pairs that were too many to be looked at */
 	struct sr_race_run run;
 };
@@ -56,6 +58,9 @@ struct sr_races {
 /* 0, or -errno and a sentence.  To be freed in both cases. */
 int sr_races_find(struct sr_races *r, struct sr_error *err);
 void sr_races_free(struct sr_races *r);
+
+/* Its stack, in r->stacks; 0: not known. */
+uint64_t sr_race_stack_of(const struct sr_races *r, const struct sr_access *a);
 
 /* By its evidence and class. */
 enum sr_race_severity sr_race_severity_of(const struct sr_race *r);

@@ -201,6 +201,7 @@ int sr_collect_posted(void *argument, const struct sr_posted *p)
 	c->requests_n++;
 	c->run->requests++;
 	follow_gathered(c, &c->ranks[p->rank], p->at.sn, rq->r.effect);
+	a.post = rq->r.post;
 	a.agent = number;
 	a.queue = q->q.is_ordered ? number : SR_NO_QUEUE;
 	a.place = rq->r.place;

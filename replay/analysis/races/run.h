@@ -23,8 +23,17 @@ struct sr_race_benign {
 	uint32_t owner;
 };
 
+/* Asked for with struct sr_race_collecting.consistency. */
+struct sr_race_finding {
+	uint64_t begin, end;
+	uint64_t reader, writer; /* requests; no reader: the CPU found that its bytes are the writer's now; no writer: what was read was no request's */
+	uint32_t owner, moment;
+};
+
 struct sr_race_run {
 	struct sr_race_model model;
+	struct sr_race_finding *findings;
+	size_t findings_n, findings_room;
 	struct sr_race_border *borders;
 	size_t borders_n, borders_room;
 	struct sr_race_benign *benign;
@@ -51,6 +60,7 @@ struct sr_race_collecting {
 	enum sr_race_predict predict;
 	bool no_loads;
 	bool messages; /* their order in shared receive queues is looked at */
+	bool consistency; /* is it looked at, too? */
 	struct sr_race_watches *watches; /* NULL: nothing was watched */
 	void (*progress)(void *argument, uint64_t done, uint64_t size);
 	void *argument;

@@ -109,6 +109,43 @@ static bool may_store(const struct sr_collect *c, size_t owner, uint64_t address
 	return !c->how->group[owner] || sr_race_watches_may_store(c->how->watches, (uint32_t)owner, address, address + length);
 }
 
+static int add_finding(struct sr_collect *c, struct sr_race_finding f)
+{
+	struct sr_race_run *run = c->run;
+	struct sr_race_finding *at = sr_grow((void **)&run->findings, run->findings_n, &run->findings_room, sizeof(*at));
+
+	if (!at)
+		return -ENOMEM;
+	*at = f;
+	run->findings_n++;
+	return 0;
+}
+
+/* A value that is long may have bytes in the middle, or a whole page's, that have not changed; the first and the last one of others have. */
+#define CHANGED_MOST 2048
+
+/* What says which write had not come when something else was read. */
+static int note_finding(struct sr_collect *c, const struct sr_value *v, size_t owner, uint64_t done, uint64_t n, uint64_t address,
+			const struct sr_race_producing *found, uint64_t by, uint32_t reader)
+{
+	struct sr_race_finding f = {address, address + n, by, 0, (uint32_t)owner, reader};
+	int err = 0;
+
+	if (!c->how->consistency)
+		return 0;
+	if (by) /* what is no longer than a word was written at once */
+		return !found->n && found->is_complete && found->is_from_requests && address / 8 == (address + n - 1) / 8 ? add_finding(c, f) : 0;
+	if (!found->is_certain || v->length >= CHANGED_MOST)
+		return 0;
+	f.writer = found->fits[0];
+	f.end = f.begin + 1;
+	if (!done)
+		err = add_finding(c, f);
+	f.begin = address + n - 1;
+	f.end = f.begin + 1;
+	return err || done + n < v->length ? err : add_finding(c, f);
+}
+
 /* The orders to what a value came from; owner: of the memory that it was in. */
 static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t owner, uint64_t address, uint32_t reader,
 		      uint64_t by)
@@ -125,6 +162,8 @@ static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t own
 		if (!n)
 			return -ENOMEM;
 		note_sampled(c, v, address + done, n, &found);
+		if (!is_gather(v) && note_finding(c, v, owner, done, n, address + done, &found, by, reader))
+			return -ENOMEM;
 		err = is_gather(v) ? take_gathered(c, v, &found)
 				   : take_run(c, v->rank, reader, &found, by,
 					      v->is_exposed && !is_loaded(v, address + done, n));

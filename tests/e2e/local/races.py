@@ -72,6 +72,11 @@ ORDERS = {"relaxed-flag": ({"data"}, {"data"}), "relaxed-completion": (NONE, NON
           "strict-twice": (NONE, NONE), "messages-racing": ({"message"}, {"message"}), "messages-flag": (NONE, NONE),
           "annotated-nothing": ({"data"}, {"data"}), "annotated-lock": (NONE, NONE), "annotated-two-locks": ({"data"}, {"data"}),
           "annotated-barrier": (NONE, NONE), "annotated-benign": (NONE, NONE)}
+# --sc: what keeps apart the accesses of the first thread of a cycle that another run may have, with --model=device, and iba; none: there is none.
+# (tests/programs/pgas/orders.c)
+SC = {"sc-store-buffer": ({"wait"}, {"wait"}), "sc-store-buffer-completion": (None, None),
+      "sc-two-queues": ({"wait", "same-queue-pair"}, {"wait"}), "sc-two-queues-completion": (None, None),
+      "sc-one-queue": (None, {"wait"}), "sc-load-buffer": ({"wait", "fence"}, {"wait", "fence"}), "sc-load-buffer-fence": (None, None)}
 # Without what a device does beyond the specification.
 IBA = {name: LITMUS[name] for name in LITMUS}
 IBA["load-flag"] = IBA["load-tail-flag"] = {"data"}
@@ -166,6 +171,25 @@ def orders(tap, directory, name):
         tap.ok(loud == [] and "message" not in {r["class"] for r in notes}, "messages are looked at with --messages only", "%s %s" % (loud, notes))
 
 
+def consistency(tap, directory, name):
+    trace, failed = record(directory, "orders " + name, 3)
+    for model, expected in zip(("device", "iba"), SC[name]):
+        status, out, err = run([SREPLAY, "races", "--json", "--sc", "--model", model, trace], SECONDS) if failed is None else (None, b"", failed)
+        cycles = [c for c in map(json.loads, out.decode().splitlines()) if "consistency" in c]
+        possible = [[tuple(s["cures"]) for s in c["cycle"] if s["cures"]] for c in cycles if c["evidence"] == "possible"]
+        right = status in (0, 1) and {frozenset(x) for c in possible for x in c} == ({frozenset(expected)} if expected else set())
+        tap.ok(right, "%s, model %s: %s" % (name, model, "possible, unless " + " or ".join(sorted(expected)) if expected else "none is possible"),
+               "%s %s\n%s" % (status, err, out.decode()))
+    # It was observed if nobody has found what the other one wrote.
+    found = []
+    for rank in range(3):
+        with open(os.path.join(directory, "out", "%d.out" % rank), encoding="utf-8") as f:
+            found += [line.split()[1] for line in f if line.startswith("found")]
+    lost = {"sc-store-buffer": ["0", "0"], "sc-two-queues": ["0"], "sc-load-buffer": ["1", "1"]}
+    observed = [c for c in cycles if c["evidence"] == "observed"]
+    tap.ok(found and bool(observed) == (found == lost.get(name)), "%s: observed if it was lost" % name, "%s\n%s" % (found, out.decode()))
+
+
 def whole(tap, directory, name):
     trace, failed = record(directory, name, WHOLE[name])
     loud = find(trace)[0] if failed is None else failed
@@ -233,7 +257,7 @@ def options(tap, directory):
 
 def main():
     tap = Tap()
-    by_group = {"locks": LOCKS, "lockset": LOCKSET, "lifetimes": LIFETIMES, "fetches": FETCHES, "orders": ORDERS}
+    by_group = {"locks": LOCKS, "lockset": LOCKSET, "lifetimes": LIFETIMES, "fetches": FETCHES, "orders": ORDERS, "consistency": SC}
     others = ["%s %s" % (group, name) for group, names in by_group.items() for name in names]
     others += list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
     names = others if sys.argv[1:] == ["programs"] else sys.argv[1:] or list(LITMUS)
@@ -245,7 +269,7 @@ def main():
         status, out, _ = run([os.path.join(PROGRAMS, "lifetimes")], SECONDS)
         tap.ok(set(out.decode().split()) == set(LIFETIMES), "each end of a registration has an expectation", out)
         status, out, _ = run([os.path.join(PROGRAMS, "orders")], SECONDS)
-        tap.ok(set(out.decode().split()) == set(ORDERS), "each kind of memory, queue pair and receive has an expectation", out)
+        tap.ok(set(out.decode().split()) == set(ORDERS) | set(SC), "each kind of memory, queue pair and receive has an expectation", out)
         for name in names:
             if name in LITMUS:
                 litmus(tap, directory, name)
@@ -259,6 +283,8 @@ def main():
                 fetches(tap, directory, name.split()[1])
             elif name.startswith("orders "):
                 orders(tap, directory, name.split()[1])
+            elif name.startswith("consistency "):
+                consistency(tap, directory, name.split()[1])
             elif name in WHOLE:
                 whole(tap, directory, name)
             else:

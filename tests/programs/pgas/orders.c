@@ -8,7 +8,7 @@
  *
  * "relaxed" is memory that is registered with IBV_ACCESS_RELAXED_ORDERING, "strict" without; "in-order" asks for
  * ibv_query_qp_data_in_order; "messages" come to one shared receive queue; "annotated" says what orders it by
- * sreplay/annotate.h.
+ * sreplay/annotate.h.  "sc" is what sequential consistency is lost by, or kept.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +27,7 @@
 struct shared {
 	uint64_t address, key, told, flag;
 	char data[BYTES];
+	uint64_t x, y;
 };
 
 static struct shared *shared;
@@ -310,6 +311,117 @@ static void annotated_benign(void)
 	locked(0, 0);
 }
 
+/* ------------------------------------------------------- sequential consistency */
+
+static const uint64_t one = 1;
+
+/* Ranks 0 and 1 write to each other, and look what has come from the other one: is it as if nobody had written? */
+static void store_buffer(bool waits)
+{
+	const int other = 1 - pgas.rank;
+	uint64_t found;
+
+	pgas_barrier();
+	if (!is(0) && !is(1))
+		return;
+	pgas_start_put(other, &shared->x, &one, 8);
+	if (waits)
+		pgas_quiet();
+	found = pgas_load(&shared->x);
+	pgas_quiet();
+	pgas_wait_for(&shared->x, 1);
+	printf("found %d\n", (int)found);
+}
+
+static void sc_store_buffer(void)
+{
+	store_buffer(false);
+}
+
+static void sc_store_buffer_completion(void)
+{
+	store_buffer(true);
+}
+
+/* Rank 0 puts data into the owner's memory, and then a flag, on another queue pair or on the same one. */
+static void pass_message(bool one_queue, bool waits)
+{
+	struct ibv_qp *own = pgas.peers[OWNER].qp;
+
+	cq = pgas.cq;
+	make_queue_pairs();
+	pgas_barrier();
+	if (is(0)) {
+		pgas_start_put(OWNER, &shared->x, &one, 8);
+		if (waits)
+			pgas_quiet();
+		pgas.peers[OWNER].qp = one_queue ? own : qps[OWNER];
+		pgas_start_put(OWNER, &shared->y, &one, 8);
+		pgas_quiet();
+		pgas.peers[OWNER].qp = own;
+	} else if (is(OWNER)) {
+		pgas_wait_for(&shared->y, 1);
+		printf("found %d\n", (int)pgas_load(&shared->x));
+	}
+	pgas_barrier();
+	for (int i = 0; i < pgas.ranks; i++)
+		ibv_destroy_qp(qps[i]);
+}
+
+static void sc_two_queues(void)
+{
+	pass_message(false, false);
+}
+
+static void sc_two_queues_completion(void)
+{
+	pass_message(false, true);
+}
+
+static void sc_one_queue(void)
+{
+	pass_message(true, false);
+}
+
+/* Rank 0 fetches x and then writes y, rank 1 fetches y and, when it has it, writes x: do both find what comes later? */
+static void load_buffer(unsigned int flags)
+{
+	struct pgas_peer *peer = &pgas.peers[OWNER];
+	uint64_t *to = pgas_private(16), *from = pgas_private(8);
+	struct ibv_sge sges[] = {{(uintptr_t)to, 8, pgas.private.mr->lkey}, {(uintptr_t)from, 8, pgas.private.mr->lkey}};
+	struct ibv_send_wr *bad, wrs[2] = {
+		{.wr_id = OWNER, .next = &wrs[1], .sg_list = &sges[0], .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED},
+		{.wr_id = OWNER, .sg_list = &sges[1], .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED | flags}};
+
+	*from = 1;
+	for (int i = 0; i < 2; i++)
+		wrs[i].wr.rdma.rkey = peer->rkey;
+	wrs[0].wr.rdma.remote_addr = peer->base + (uint64_t)((char *)&shared->x - pgas.shared.base);
+	wrs[1].wr.rdma.remote_addr = peer->base + (uint64_t)((char *)&shared->y - pgas.shared.base);
+	pgas_barrier();
+	if (is(0)) {
+		if (ibv_post_send(peer->qp, wrs, &bad))
+			pgas_fail("cannot post");
+		peer->posted += 2;
+		pgas_quiet();
+		printf("found %d\n", (int)to[0]);
+	} else if (is(1)) {
+		pgas_get(OWNER, to, &shared->y, 8);
+		pgas_put(OWNER, &shared->x, &one, 8);
+		printf("found %d\n", (int)to[0]);
+	}
+}
+
+static void sc_load_buffer(void)
+{
+	load_buffer(0);
+}
+
+static void sc_load_buffer_fence(void)
+{
+	load_buffer(IBV_SEND_FENCE);
+}
+
 /* ---------------------------------------------------------------------- all */
 
 static const struct pgas_case cases[] = {
@@ -327,6 +439,13 @@ static const struct pgas_case cases[] = {
     {"annotated-two-locks", annotated_two_locks},
     {"annotated-barrier", annotated_barrier},
     {"annotated-benign", annotated_benign},
+    {"sc-store-buffer", sc_store_buffer},
+    {"sc-store-buffer-completion", sc_store_buffer_completion},
+    {"sc-two-queues", sc_two_queues},
+    {"sc-two-queues-completion", sc_two_queues_completion},
+    {"sc-one-queue", sc_one_queue},
+    {"sc-load-buffer", sc_load_buffer},
+    {"sc-load-buffer-fence", sc_load_buffer_fence},
 };
 
 int main(int argc, char **argv)
