@@ -26,18 +26,20 @@ static const char *const served[] = {
     "/sys/devices/virtual/misc/rdma_cm",
 };
 
-/* "": not in a fabric. */
+/*
+ * "": not in a fabric. Nothing comes from the program's heap: in a recorded process libibverbs is the first to need the
+ * tree, in its replay the program itself is, whose heap would differ then.
+ */
 static const char *find_tree(void)
 {
+	static char path[SF_ROOM]; /* two threads that are the first write the same bytes */
 	Dl_info here;
-	char *path;
+	int length;
 
 	if (!getenv("SOFTDEV_FABRIC") || !dladdr((void *)find_tree, &here))
 		return "";
-	if (asprintf(&path, "%.*s/tree", (int)(strrchr(here.dli_fname, '/') - here.dli_fname),
-		     here.dli_fname) < 0)
-		return "";
-	return path;
+	length = (int)(strrchr(here.dli_fname, '/') - here.dli_fname);
+	return snprintf(path, sizeof(path), "%.*s/tree", length, here.dli_fname) < (int)sizeof(path) ? path : "";
 }
 
 /*
