@@ -290,6 +290,7 @@ bool sr_worker_begin(struct sr_worker *c)
 		return false;
 	c->images.device = c->device;
 	c->images.fd = c->fd;
+	c->images.room = SR_IMAGES_REGISTERED;
 	c->source_mr = make_buffer(c, &c->source);
 	c->backing_mr = c->source_mr ? make_buffer(c, &c->backing) : NULL;
 	/* The images are mapped, so the file must be that long. */

@@ -175,7 +175,7 @@ static void test_atomic(void **state)
 /* More pieces of images than are registered at a time. */
 static void test_many_places(void **state)
 {
-	for (uint64_t i = 0; i < 100; i++) {
+	for (uint64_t i = 0; i < 300; i++) {
 		const uint64_t addr = MEMORY + (i << 18), value = i;
 		const struct sr_group_place to = {PLACE + (1 << 25), 0, 8};
 
