@@ -52,6 +52,14 @@ struct sr_record {
  */
 #define SR_RECORD_REFERS 2u
 
+/*
+ * The record of a call that SR_REC_CYCLE may repeat: it is in one piece, refers to nothing, and its
+ * payload has at most SR_KEPT_BYTES.  Readers keep the last SR_KEPT of them.
+ */
+#define SR_RECORD_KEPT 4u
+#define SR_KEPT        32u
+#define SR_KEPT_BYTES  64u
+
 struct sr_reference {
 	uint64_t position; /* of the earlier bytes: how many bytes of the ring's records are in front */
 	uint32_t offset;   /* in the whole payload, without this list: where they go */
@@ -163,6 +171,11 @@ enum sr_record_kind {
 	 * the end of a thread.
 	 */
 	SR_REC_CHECK = 18,
+	/*
+	 * Calls came again in turn, with the same arguments and results (polls of several queues that
+	 * find nothing): struct sr_cycle_payload.  Advances the SN by `calls`.  By the recorder.
+	 */
+	SR_REC_CYCLE = 19,
 	/* The first kind that is a call; the trace's schema.json describes them.  Advances the SN
 	 * by one.  By the recorder, when the call has returned. */
 	SR_REC_CALL = 64,
@@ -212,6 +225,22 @@ struct sr_input_payload {
 
 struct sr_repeat_payload {
 	uint64_t count; /* how many more times */
+};
+
+/* Of one record, at most; and how many different records it may repeat. */
+#define SR_CYCLE_CALLS  4096u
+#define SR_CYCLE_PERIOD 11u
+/* The records that it repeats are in front of it by at most so many bytes of the ring's records. */
+#define SR_CYCLE_WITHIN (64u << 10)
+
+/*
+ * The first of `calls` calls has the record that back[0] says, the next one that of back[1], and so
+ * on; behind back[period - 1] comes back[0] again.
+ */
+struct sr_cycle_payload {
+	uint32_t calls;
+	uint8_t period;
+	uint8_t back[SR_CYCLE_PERIOD]; /* 1: the last record that is KEPT, 2: the one in front of it, ...; else 0 */
 };
 
 struct sr_exit_payload {

@@ -96,7 +96,17 @@ static uint32_t mark_of(const struct sr_record *r)
 	return mark.reason;
 }
 
-/* By how much the record advances the SN; -1: its payload is too short to say. */
+static int64_t sns_of_cycle(const void *payload, uint32_t size)
+{
+	struct sr_cycle_payload cycle;
+
+	if (size != sizeof(cycle))
+		return -1;
+	memcpy(&cycle, payload, sizeof(cycle));
+	return cycle.calls && cycle.calls <= SR_CYCLE_CALLS ? (int64_t)cycle.calls : -1;
+}
+
+/* By how much the record advances the SN; -1: its payload does not say. */
 static int64_t sns_of(const struct sr_record *r)
 {
 	const void *payload = r + 1;
@@ -112,6 +122,8 @@ static int64_t sns_of(const struct sr_record *r)
 			return -1;
 		memcpy(&repeat, payload, sizeof(repeat));
 		return repeat.count > INT64_MAX ? -1 : (int64_t)repeat.count;
+	case SR_REC_CYCLE:
+		return sns_of_cycle(payload, size);
 	case SR_REC_MARK:
 		if (size < sizeof(mark))
 			return -1;

@@ -332,11 +332,12 @@ static const struct other {
     {SR_REC_REPEAT, "8", 8},        {SR_REC_HEAP, "448", 8},    {SR_REC_CLOCK, "", 1},
     {SR_REC_RUN_TOKEN, "44888", 8}, {SR_REC_CONNECTION, "", 4}, {SR_REC_FORK, "", 4},
     {SR_REC_PLACE, "88444444", 8},  {SR_REC_CHECK, "", 4},
+    {SR_REC_CYCLE, "4", 1},
 };
 
 _Static_assert(sizeof(struct sr_repeat_payload) == 8 && sizeof(struct sr_heap_payload) == 16 &&
 		   sizeof(struct sr_exposed_payload) == 32 && sizeof(struct sr_token_payload) == 32 &&
-		   sizeof(struct sr_place_payload) == 192,
+		   sizeof(struct sr_place_payload) == 192 && sizeof(struct sr_cycle_payload) == 16,
 	       "the fields above are theirs");
 
 /* What is left out has its length first, and then bytes of a checksum. */

@@ -172,6 +172,21 @@ void sr_stream_remember_place(struct sr_stream *s)
 	s->since_indexed = 0;
 }
 
+const struct sr_stream_place *sr_stream_place_before(const struct sr_stream *s, uint64_t position)
+{
+	uint32_t low = 0, high = s->n_index;
+
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (s->index[middle].ring_position <= position)
+			low = middle;
+		else
+			high = middle;
+	}
+	return &s->index[low];
+}
+
 void sr_stream_pass_frame(struct sr_stream *s, const struct sr_frame_header *h)
 {
 	s->at.offset += sizeof(*h) + h->stored_bytes;

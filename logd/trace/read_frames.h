@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <sys/types.h>
 
+#include "logd/trace/cycles.h"
 #include "logd/trace/frame.h"
 #include "logd/trace/reader.h"
 
@@ -38,6 +39,7 @@ struct sr_stream {
 	struct sr_entry entry;
 	uint64_t entry_position;    /* in the ring */
 	struct sr_earlier *earlier; /* references.h; NULL: there was no reference */
+	struct sr_cycles cycles;
 	bool held;  /* a seek found `entry`, and it is the next to return */
 	bool ended; /* the entry that was returned last ends the stream */
 
@@ -67,5 +69,8 @@ int sr_stream_load_frame(struct sr_stream *s);
 
 /* Puts the place where the stream is into its index, if it is due there. */
 void sr_stream_remember_place(struct sr_stream *s);
+
+/* The last place in the index that is not behind this position in the ring. */
+const struct sr_stream_place *sr_stream_place_before(const struct sr_stream *s, uint64_t position);
 
 #endif

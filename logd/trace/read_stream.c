@@ -55,6 +55,8 @@ static uint64_t sns_of(const struct sr_record *r)
 		return 1;
 	if (r->kind == SR_REC_REPEAT)
 		return ((const struct sr_repeat_payload *)payload)->count;
+	if (r->kind == SR_REC_CYCLE)
+		return ((const struct sr_cycle_payload *)payload)->calls;
 	if (r->kind == SR_REC_MARK)
 		return ((const struct sr_mark_payload *)payload)->skipped_sns;
 	return 0;
@@ -62,7 +64,7 @@ static uint64_t sns_of(const struct sr_record *r)
 
 static void begin_entry(struct sr_stream *s, const struct sr_record *r)
 {
-	bool counts = r->kind >= SR_REC_CALL || r->kind == SR_REC_REPEAT;
+	bool counts = r->kind >= SR_REC_CALL || r->kind == SR_REC_REPEAT || r->kind == SR_REC_CYCLE;
 
 	s->entry = (struct sr_entry){
 	    .kind = r->kind,
@@ -105,6 +107,17 @@ static int take_piece(struct sr_stream *s, const struct sr_record *r)
 	return 1;
 }
 
+/* The entry may be one that comes again. */
+static int keep_entry(struct sr_stream *s)
+{
+	if (!(s->entry.flags & SR_RECORD_KEPT))
+		return 1;
+	if (!sr_cycles_keep(&s->cycles, &s->entry))
+		return sr_stream_damaged(s, s->frame_offset, s->entry.sn, "a record that cannot come again, but says so");
+	s->entry.flags &= (uint16_t)~SR_RECORD_KEPT;
+	return 1;
+}
+
 static int next_entry(struct sr_stream *s)
 {
 	for (;;) {
@@ -128,9 +141,31 @@ static int next_entry(struct sr_stream *s)
 		ret = take_piece(s, r);
 		if (ret == 1 && s->entry.flags & SR_RECORD_REFERS)
 			ret = sr_references_resolve(s, s->entry_position);
+		if (ret == 1)
+			return keep_entry(s);
 		if (ret)
 			return ret;
 	}
+}
+
+/* The entry is a cycle: goes to the call behind those that are passed over. */
+static int begin_cycle(struct sr_stream *s, uint64_t passed)
+{
+	if (!sr_cycles_begin(&s->cycles, &s->entry, passed))
+		return sr_stream_damaged(s, s->frame_offset, s->entry.sn, "calls that come again, but are not there");
+	sr_cycles_next(&s->cycles, &s->entry);
+	return 1;
+}
+
+/* The same, with the calls of a cycle in its place. */
+static int next_call(struct sr_stream *s)
+{
+	int ret;
+
+	if (sr_cycles_next(&s->cycles, &s->entry))
+		return 1;
+	ret = next_entry(s);
+	return ret == 1 && s->entry.kind == SR_REC_CYCLE ? begin_cycle(s, 0) : ret;
 }
 
 static bool is_last(const struct sr_entry *e)
@@ -145,7 +180,7 @@ static bool is_last(const struct sr_entry *e)
 
 int sr_stream_next(struct sr_stream *s, struct sr_entry *e)
 {
-	int ret = s->held ? 1 : next_entry(s);
+	int ret = s->held ? 1 : next_call(s);
 
 	s->held = false;
 	if (ret == 1) {
@@ -168,6 +203,7 @@ static void go_to(struct sr_stream *s, const struct sr_stream_place *place)
 	s->next_sn = place->sn;
 	s->open = s->assembling = s->held = false;
 	s->frame_used = s->frame_bytes = 0;
+	sr_cycles_forget(&s->cycles);
 }
 
 static const struct sr_stream_place *last_place_before(const struct sr_stream *s, uint64_t sn)
@@ -213,22 +249,39 @@ static int skip_frames(struct sr_stream *s, uint64_t sn)
 			break;
 		sr_stream_pass_frame(s, &h);
 	}
-	s->next_sn = s->at.sn;
 	return 1;
 }
 
+/* From a frame to the one where the records begin that its cycles may repeat. */
+static int go_back(struct sr_stream *s)
+{
+	const uint64_t at = s->at.ring_position, from = at > SR_CYCLE_WITHIN ? at - SR_CYCLE_WITHIN : 0;
+	struct sr_frame_header h;
+	int ret;
+
+	go_to(s, sr_stream_place_before(s, from));
+	while ((ret = sr_stream_next_header(s, &h)) == 1 && h.ring_begin + h.ring_bytes <= from && s->at.ring_position < at)
+		sr_stream_pass_frame(s, &h);
+	s->next_sn = s->at.sn;
+	return ret;
+}
+
 /*
- * The next frame may begin with the rest of a record that began in front of it: leaves that
+ * The next frames may begin with the rest of a record that began in front of them: leaves that
  * behind.  1, 0: there is no frame; -errno.
  */
 static int skip_rest_of_record(struct sr_stream *s)
 {
-	int ret = s->open ? sr_stream_load_frame(s) : 1;
-	bool more = s->frame_used < s->frame_bytes;
+	bool more = s->open;
+	int ret = 1;
 
-	while (ret == 1 && more && s->frame_used < s->frame_bytes) {
+	while (ret == 1 && more) {
 		const struct sr_record *r = (const void *)(s->frame + s->frame_used);
 
+		if (s->frame_used == s->frame_bytes) {
+			ret = sr_stream_load_frame(s);
+			continue;
+		}
 		if (r->kind == SR_REC_MARK)
 			break;
 		more = r->flags & SR_RECORD_MORE;
@@ -244,12 +297,16 @@ static int seek(struct sr_stream *s, uint64_t sn)
 	go_to(s, last_place_before(s, sn));
 	ret = skip_frames(s, sn);
 	if (ret == 1)
+		ret = go_back(s);
+	if (ret == 1)
 		ret = skip_rest_of_record(s);
 	if (ret != 1)
 		return ret;
 	do
 		ret = next_entry(s);
 	while (ret == 1 && s->entry.sn + (s->entry.count ? s->entry.count - 1 : 0) < sn);
+	if (ret == 1 && s->entry.kind == SR_REC_CYCLE)
+		ret = begin_cycle(s, s->entry.sn < sn ? sn - s->entry.sn : 0);
 	s->held = ret == 1;
 	return ret;
 }

@@ -29,7 +29,7 @@ struct sr_error {
 	char text[512];
 };
 
-/* A record. */
+/* A record; or, of a SR_REC_CYCLE, each of the calls that it says. */
 struct sr_entry {
 	uint16_t kind;  /* enum sr_record_kind, or SR_REC_CALL + number of the call */
 	uint16_t flags; /* SR_RECORD_* */
@@ -40,6 +40,8 @@ struct sr_entry {
 	size_t size;         /* bytes */
 	size_t written;      /* of these in the stream: without those that it refers to (SR_RECORD_REFERS) */
 	uint64_t offset;     /* in the file, of the frame in which it begins */
+	bool again;          /* the call has no record of its own, but is one of a SR_REC_CYCLE */
+	const struct sr_cycle_payload *cycle; /* ... the first one of this; else NULL */
 };
 
 /* Reads the manifest and each rank's description.  sr_trace_close frees it all (NULL: nothing). */

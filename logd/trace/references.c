@@ -68,22 +68,6 @@ void sr_references_free(struct sr_stream *s)
 	s->earlier = NULL;
 }
 
-/* The last place in the index that is not behind the position. */
-static const struct sr_stream_place *place_before(const struct sr_stream *s, uint64_t position)
-{
-	uint32_t low = 0, high = s->n_index;
-
-	while (high - low > 1) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (s->index[middle].ring_position <= position)
-			low = middle;
-		else
-			high = middle;
-	}
-	return &s->index[low];
-}
-
 /* Reads the body of the frame at s->at. */
 static int read_frame(struct sr_stream *s, struct sr_earlier *e, const struct sr_frame_header *h)
 {
@@ -122,7 +106,7 @@ static int load(struct sr_stream *s, struct sr_earlier *e, uint64_t position)
 
 	if (position - e->begin < e->end - e->begin)
 		return 1;
-	s->at = *place_before(s, position);
+	s->at = *sr_stream_place_before(s, position);
 	ret = find_frame(s, e, position);
 	s->at = at;
 	s->open = open;

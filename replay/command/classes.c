@@ -14,9 +14,13 @@ typedef unsigned long long ull;
 
 void sr_classes_add(struct sr_classes *c, const struct sr_entry *e)
 {
-	c->of[e->kind].records++;
-	c->of[e->kind].bytes += (e->size + sizeof(struct sr_record) + SR_RECORD_ALIGN - 1) &
-				~(uint64_t)(SR_RECORD_ALIGN - 1);
+	const uint16_t kind = e->again ? SR_REC_CYCLE : e->kind;
+	const uint64_t size = e->again ? sizeof(*e->cycle) : e->size;
+
+	if (e->again && !e->cycle)
+		return;
+	c->of[kind].records++;
+	c->of[kind].bytes += (size + sizeof(struct sr_record) + SR_RECORD_ALIGN - 1) & ~(uint64_t)(SR_RECORD_ALIGN - 1);
 }
 
 static int by_bytes(const void *a, const void *b)

@@ -139,14 +139,15 @@ static void add_long(struct sr_data_path *d, const uint8_t *payload, size_t size
 void sr_data_path_add(struct sr_data_path *d, const struct sr_log_kinds *kinds, const struct sr_entry *e)
 {
 	/* What comes again was written once: the estimate leaves it out at the end. */
-	const size_t size = e->written < e->size ? e->written : e->size;
-	struct sr_record r = {.size = (uint32_t)(sizeof(r) + size), .kind = e->kind};
+	const size_t size = e->cycle ? sizeof(*e->cycle) : e->written < e->size ? e->written : e->size;
+	const void *payload = e->cycle ? (const void *)e->cycle : e->payload;
+	struct sr_record r = {.size = (uint32_t)(sizeof(r) + size), .kind = e->cycle ? SR_REC_CYCLE : e->kind};
 	uint32_t padded;
 
-	if (!take(d, kinds, e))
+	if (!take(d, kinds, e) || (e->again && !e->cycle))
 		return;
 	if (size > ROOM / 2) {
-		add_long(d, e->payload, size);
+		add_long(d, payload, size);
 		return;
 	}
 	padded = sr_record_padded(r.size);
@@ -154,7 +155,7 @@ void sr_data_path_add(struct sr_data_path *d, const struct sr_log_kinds *kinds, 
 		sr_data_path_end_stream(d);
 	memset(d->records + d->size + padded - SR_RECORD_ALIGN, 0, SR_RECORD_ALIGN);
 	memcpy(d->records + d->size, &r, sizeof(r));
-	memcpy(d->records + d->size + sizeof(r), e->payload, size);
+	memcpy(d->records + d->size + sizeof(r), payload, size);
 	d->size += padded;
 }
 

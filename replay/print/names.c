@@ -10,6 +10,7 @@ const char *sr_record_name(uint16_t kind)
 	static const char *const names[] = {
 	    [SR_REC_PAD] = "pad",
 	    [SR_REC_REPEAT] = "repeat",
+	    [SR_REC_CYCLE] = "cycle",
 	    [SR_REC_EXIT] = "exit",
 	    [SR_REC_MARK] = "mark",
 	    [SR_REC_HEAP] = "heap",

@@ -36,7 +36,7 @@
 static inline bool sr_polls_idly(uint64_t *a, void *site, int *result)
 {
 	struct sr_thread *t = &sr_self;
-	const struct sr_idle *idle = sr_idle_poll_find(t, a, site);
+	struct sr_idle *idle = sr_idle_poll_find(t, a, site);
 
 	if (!idle)
 		return false;

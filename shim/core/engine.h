@@ -32,7 +32,7 @@ struct sr_engine {
 	 */
 	uint64_t (*polled)(struct sr_thread *t, uint64_t *a, void *site, int entered);
 	/* The same: makes a poll that is as `idle` before, but not as the last call. */
-	uint64_t (*polls_again)(struct sr_thread *t, uint64_t *a, const struct sr_idle *idle);
+	uint64_t (*polls_again)(struct sr_thread *t, uint64_t *a, struct sr_idle *idle);
 
 	/* The engine answers calls from the trace and does not record them. */
 	bool replays;

@@ -53,28 +53,47 @@ struct sr_made {
 };
 
 /* Recording: a poll that found nothing, and its record (verbs/idle_poll.h). */
-#define SR_IDLE_BYTES 64
+#define SR_IDLE_BYTES 40
 struct sr_idle {
 	uint64_t cq, entries;
 	uint64_t wc, wc_matters; /* all ones, or 0: where completions would be put does not matter */
 	void *site;
+	const struct sr_engine *engine; /* NULL: it takes the general way */
+	uint64_t (*poll)(uint64_t cq, uint64_t entries, uint64_t wc); /* the provider's */
+	struct sr_idle *follower; /* the one that came next, the last time */
+	uint64_t since; /* which calls it holds for: sr_idle_polls.since */
+	uint64_t kept, position; /* of its record: its number among those that may come again; in the ring */
 	int error; /* errno then */
 	bool exposed; /* the process has exposed regions */
-	const struct sr_engine *engine;
-	uint64_t (*poll)(uint64_t cq, uint64_t entries, uint64_t wc); /* the provider's */
-	uint32_t size; /* of the record's payload */
+	uint8_t size; /* of the record's payload; 0: the stream has none */
 	unsigned char record[SR_IDLE_BYTES];
 };
 
 /* Libraries poll several queues in turn: UCX those of its transports. */
-#define SR_IDLE_POLLS 4
+#define SR_IDLE_POLLS 16
+
+/*
+ * Idle polls that were counted instead of recorded (record/cycle.h).  How many there are is in the thread's `repeats`;
+ * what they are is written later.
+ */
+struct sr_cycle {
+	struct sr_idle *of[SR_CYCLE_PERIOD]; /* the first ones */
+	uint8_t n;      /* how many of these there are; 0: all repeat the last record */
+	uint8_t period; /* after which of[0] comes again; 0: not known yet */
+	uint8_t at;     /* which one comes next, if the period is known */
+	uint64_t most;  /* as many can be counted */
+};
 
 struct sr_idle_polls {
-	/* The SN of the last one.  Another call came behind it: they are forgotten. */
+	/* The SN of the last one, or of a call behind it that leaves them as they are. */
 	uint64_t sn;
-	const struct sr_idle *last;
-	uint32_t n; /* how many were noted; of those behind the first few only the last ones are kept */
+	uint64_t since; /* rises when another call came */
+	struct sr_idle *last; /* the poll that found nothing last */
+	uint32_t n; /* places of `of` that were used so far, again those of the oldest ones */
 	struct sr_idle of[SR_IDLE_POLLS];
+	struct sr_cycle cycle;
+	uint64_t kept, position; /* records that may come again, so far; of the last one in the ring */
+	bool last_is_kept; /* that is the record which a REPEAT would be of */
 };
 
 struct sr_thread {

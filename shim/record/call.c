@@ -19,6 +19,7 @@
 #include "shim/files/fds.h"
 #include "shim/files/last_outputs.h"
 #include "shim/files/write_order.h"
+#include "shim/record/cycle.h"
 #include "shim/record/emit.h"
 #include "shim/record/serial.h"
 #include "shim/record/streams.h"
@@ -124,17 +125,49 @@ INLINE void draw_return(struct recording *r, const enum threads how)
 
 	if (how == SERIAL)
 		sr_serial_found(r->t, r->d, nothing);
-	if (event)
+	if (event) {
+		sr_idle_polls_forget(r->t);
 		r->order[r->head.orders++] = event;
-	else if (how != ALONE && r->d->order & SR_ORDER_RETURN && !nothing)
+	} else if (how != ALONE && r->d->order & SR_ORDER_RETURN && !nothing)
 		r->order[r->head.orders++] = sr_draw_event();
 }
 
-/* One that found something may repeat as well: the idle ones behind it are no repetitions of that. */
-static inline void note_poll(const struct recording *r, const struct sr_buf *record)
+/* Calls of the data path, the counter and locks leave the polls that found nothing as they are. */
+static inline bool leaves_idle_polls(enum sr_call_number n)
 {
-	if (!r->head.result && !r->head.orders)
-		sr_idle_poll_note(r->t, r->a, r->head.site, r->head.error, record);
+	return n == SR_CALL_poll_cq || n == SR_CALL_post_send || n == SR_CALL_post_recv || n == SR_CALL_post_srq_recv ||
+	       n == SR_CALL_rdtsc || n == SR_CALL_pthread_spin_lock || n == SR_CALL_pthread_spin_unlock ||
+	       n == SR_CALL_pthread_mutex_lock || n == SR_CALL_pthread_mutex_unlock;
+}
+
+/* A poll that found nothing, in t->buf. */
+static void emit_idle_poll(const struct recording *r)
+{
+	struct sr_thread *t = r->t;
+	struct sr_idle *idle = sr_idle_poll_place(t, r->a, r->head.site);
+	const size_t size = t->buf.len;
+
+	if (idle->size == size && !memcmp(idle->record, t->buf.p, size) && sr_cycle_may_repeat(t, idle)) {
+		sr_cycle_add(t, idle);
+	} else if (sr_emit_kept(t, SR_REC_CALL + SR_CALL_poll_cq)) {
+		idle->size = (uint8_t)size;
+		memcpy(idle->record, t->last.p, size);
+		idle->kept = t->idle.kept;
+		idle->position = t->idle.position;
+	} else {
+		idle->size = 0;
+	}
+	idle->cq = r->a[0];
+	idle->site = (void *)r->head.site;
+	sr_idle_poll_note(t, idle, r->a, r->head.error);
+}
+
+INLINE void emit_call(const struct recording *r, const enum threads how)
+{
+	if (how != PARALLEL && r->n == SR_CALL_poll_cq && !r->head.result && !r->head.orders)
+		emit_idle_poll(r);
+	else
+		sr_emit_call(r->t, (uint16_t)(SR_REC_CALL + r->n));
 }
 
 INLINE void emit(struct recording *r, const enum threads how)
@@ -145,17 +178,16 @@ INLINE void emit(struct recording *r, const enum threads how)
 	if (how != ALONE)
 		put_order(r);
 	put_head(&t->buf, &r->head);
+	if (t->idle.sn == t->sn && leaves_idle_polls(r->n))
+		t->idle.sn++;
 	t->sn++;
 	if (!t->silent) {
-		sr_emit_call(t, (uint16_t)(SR_REC_CALL + r->n));
+		emit_call(r, how);
 		if (r->d->flags & SR_CALL_OUTPUT)
 			sr_ring_end_write(&t->ring);
 		if (__builtin_expect(t->sums.events >= SR_CHECK_EVENTS, 0))
 			sr_emit_check(t);
 	}
-	/* Its record, or the one that it repeats, is the thread's last one. */
-	if (how != PARALLEL && r->n == SR_CALL_poll_cq && !t->silent && t->last.len)
-		note_poll(r, &t->last);
 	if (__builtin_expect(sr_regions_on, 0))
 		sr_regions_call_ends(r->pinned);
 	if (how != ALONE && is_output(r->d))
@@ -324,25 +356,11 @@ uint64_t sr_record_polled(struct sr_thread *t, uint64_t *a, void *site, int ente
 			   : record(t, SR_CALL_poll_cq, a, site, ALONE, &before);
 }
 
-static void emit_again(struct sr_thread *t, const struct sr_idle *idle)
-{
-	struct sr_buf *b = &t->buf;
-	void *p;
-
-	b->len = 0;
-	t->received.gathered = 0;
-	p = sr_buf_room(b, idle->size);
-	if (p)
-		memcpy(p, idle->record, idle->size);
-	sr_emit_call(t, SR_KIND_POLL_CQ);
-	t->idle.last = idle;
-}
-
 /*
  * The provider's poll never waits, so the thread keeps the run token meanwhile.  If another one waits for it, the poll
  * takes the general way.
  */
-uint64_t sr_record_polls_again(struct sr_thread *t, uint64_t *a, const struct sr_idle *idle)
+uint64_t sr_record_polls_again(struct sr_thread *t, uint64_t *a, struct sr_idle *idle)
 {
 	enum sr_heap before;
 	int found;
@@ -354,7 +372,7 @@ uint64_t sr_record_polls_again(struct sr_thread *t, uint64_t *a, const struct sr
 	t->heap = SR_HEAP_LIBRARY;
 	found = (int)idle->poll(a[0], a[1], a[2]);
 	t->heap = SR_HEAP_SHIM;
-	if (found || *t->error != idle->error) {
+	if (found || *t->error != idle->error || !sr_cycle_may_repeat(t, idle)) {
 		t->received.polled = found;
 		t->received.is_polled = true;
 		return sr_record_polled(t, a, idle->site, before);
@@ -362,7 +380,7 @@ uint64_t sr_record_polls_again(struct sr_thread *t, uint64_t *a, const struct sr
 	t->run_token.vain++;
 	t->signals.call_entry = 0;
 	t->idle.sn = ++t->sn;
-	emit_again(t, idle);
+	sr_cycle_add(t, idle);
 	if (sr_threaded)
 		sr_token_go_on(&t->run_token);
 	sr_leave_call(t, before);

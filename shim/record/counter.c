@@ -13,6 +13,7 @@
 #include "shim/kernel/tsc.h"
 #include "shim/record/call.h"
 #include "shim/verbs/compared.h"
+#include "shim/verbs/idle_poll.h"
 #include "shim/verbs/regions.h"
 
 static inline uint64_t read_counter(struct counter_read *r)
@@ -36,12 +37,14 @@ struct record {
 
 _Static_assert(sizeof(struct record) % SR_RECORD_ALIGN == 0, "its end is the padded one's");
 
+/* Records of polls that were counted (cycle.h), in front of it. */
+#define COUNTED_BYTES (2 * sizeof(struct sr_record) + sizeof(struct sr_cycle_payload) + sizeof(struct sr_repeat_payload))
+
 /* Is the record all that there is to do? */
 static bool is_usual(const struct sr_thread *t)
 {
 	return sr_engine && sr_engine->call == sr_record_call && t->started && !t->silent &&
-	       !t->signals.waiting && !t->repeats && !t->ring.busy &&
-	       t->ring.head + sizeof(struct record) + SR_RECORD_ALIGN <= t->ring.limit;
+	       !t->signals.waiting && !t->ring.busy && t->ring.head + sizeof(struct record) + COUNTED_BYTES <= t->ring.limit;
 }
 
 /* What the general path does with exposed regions around a call, if that is nothing much. */
@@ -78,11 +81,43 @@ static uint32_t put_record(struct record *to, struct counter_read *r)
 	return to->head.size;
 }
 
-/* True: the consumer has to be woken. */
-static bool put_into_ring(struct sr_ring *ring, struct counter_read *r)
+/* Of whole words. */
+static void put_counted_record(struct sr_ring *ring, uint16_t kind, const uint64_t *payload, uint32_t size)
 {
-	struct record *to = (struct record *)(ring->data + (ring->head & ring->mask));
+	struct sr_record *to = (struct sr_record *)(ring->data + (ring->head & ring->mask));
+
+	to->size = (uint32_t)sizeof(*to) + size;
+	to->kind = kind;
+	to->flags = 0;
+	for (uint32_t i = 0; i < size / sizeof(*payload); i++)
+		((uint64_t *)(to + 1))[i] = payload[i];
+	ring->head += sizeof(*to) + size;
+}
+
+static void put_counted(struct sr_thread *t)
+{
+	union {
+		struct sr_cycle_payload cycle;
+		uint64_t words[2];
+	} p;
+	uint64_t rest = sr_idle_polls_close(t, &p.cycle);
+
+	if (p.cycle.calls)
+		put_counted_record(&t->ring, SR_REC_CYCLE, p.words, sizeof(p));
+	if (rest)
+		put_counted_record(&t->ring, SR_REC_REPEAT, &rest, sizeof(rest));
+}
+
+/* True: the consumer has to be woken. */
+static bool put_into_ring(struct sr_thread *t, struct counter_read *r)
+{
+	struct sr_ring *ring = &t->ring;
+	struct record *to;
 	uint32_t size;
+
+	if (t->repeats)
+		put_counted(t);
+	to = (struct record *)(ring->data + (ring->head & ring->mask));
 
 	__builtin_prefetch((char *)to + 512, 1);
 	size = put_record(to, r);
@@ -109,7 +144,7 @@ static bool fast(struct counter_read *r)
 	atomic_signal_fence(memory_order_seq_cst);
 	t->ring.busy = 1;
 	atomic_signal_fence(memory_order_seq_cst);
-	wakes = put_into_ring(&t->ring, r);
+	wakes = put_into_ring(t, r);
 	t->idle.sn += t->idle.sn == t->sn;
 	t->sn++;
 	t->last_kind = 0; /* what follows is no repeat of the last record */

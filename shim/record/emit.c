@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include "shim/record/known.h"
+#include "shim/verbs/idle_poll.h"
 
 bool sr_emit_in_pieces(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
 {
@@ -17,16 +18,23 @@ bool sr_emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t siz
 	return sr_emit_inline(t, kind, payload, size);
 }
 
+static void emit_counted(struct sr_thread *t, uint16_t kind, const void *payload, size_t size, uint64_t calls)
+{
+	if (calls && !sr_emit(t, kind, payload, size))
+		sr_ring_lose_sns(&t->ring, calls);
+}
+
 void sr_emit_repeats(struct sr_thread *t)
 {
-	struct sr_repeat_payload repeat = {.count = t->repeats};
+	struct sr_cycle_payload cycle;
+	struct sr_repeat_payload repeat;
 
-	/* A handler's record came first and wrote the repeats. */
-	if (!repeat.count)
+	/* A handler's record came first and wrote them. */
+	if (!t->repeats)
 		return;
-	t->repeats = 0;
-	if (!sr_emit(t, SR_REC_REPEAT, &repeat, sizeof(repeat)))
-		sr_ring_lose_sns(&t->ring, repeat.count);
+	repeat.count = sr_idle_polls_close(t, &cycle);
+	emit_counted(t, SR_REC_CYCLE, &cycle, sizeof(cycle), cycle.calls);
+	emit_counted(t, SR_REC_REPEAT, &repeat, sizeof(repeat), repeat.count);
 }
 
 /*

@@ -22,7 +22,7 @@ bool sr_emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t siz
 /* Writes the time, if it has moved. */
 void sr_emit_stamp(struct sr_thread *t);
 
-/* Writes a record of how often the last record was repeated. */
+/* Writes a record of the calls that were only counted. */
 void sr_emit_repeats(struct sr_thread *t);
 
 /* Writes a record of the thread's sums, if there is anything new in them. */
@@ -53,20 +53,27 @@ static inline __attribute__((always_inline)) void copy_payload(uint8_t *to, cons
 	__builtin_memcpy(to + n - step, from + n - step, step);
 }
 
+/* Of a size that fits into the ring. */
+static inline bool __attribute__((always_inline))
+emit_whole(struct sr_thread *t, uint16_t kind, uint16_t flags, const void *payload, size_t size)
+{
+	void *room = sr_ring_reserve(&t->ring, kind, (uint32_t)size);
+
+	if (!room)
+		return false;
+	((struct sr_record *)room)[-1].flags = flags;
+	copy_payload(room, payload, size);
+	sr_ring_commit_all(&t->ring, (uint32_t)size);
+	return true;
+}
+
 /* False if it was dropped (--lossy, or a daemon that has given up). */
 static inline bool __attribute__((always_inline))
 sr_emit_inline(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
 {
-	void *room;
-
 	if (__builtin_expect(size > sr_ring_max_payload(&t->ring), 0))
 		return sr_emit_in_pieces(t, kind, payload, size);
-	room = sr_ring_reserve(&t->ring, kind, (uint32_t)size);
-	if (!room)
-		return false;
-	copy_payload(room, payload, size);
-	sr_ring_commit_all(&t->ring, (uint32_t)size);
-	return true;
+	return emit_whole(t, kind, 0, payload, size);
 }
 
 static inline void sr_flush_repeats(struct sr_thread *t)
@@ -98,15 +105,14 @@ static inline bool is_same(const uint8_t *a, const uint8_t *b, size_t n)
 }
 
 /*
- * For a record of the same kind as the last one. Idle polling repeats one call with one
- * result, so repeats are counted and not written.
+ * Idle polling repeats one call with one result, so repeats are counted and not written.
  */
-static inline bool is_repeat(const struct sr_thread *t)
+static inline bool is_repeat(const struct sr_thread *t, uint16_t kind)
 {
 	const struct sr_buf *b = &t->buf, *last = &t->last;
 
-	return b->len == last->len && b->len >= sizeof(struct sr_call_head) &&
-	       is_same(b->p, last->p, b->len);
+	return kind == t->last_kind && b->len <= SR_REPEAT_MAX && !t->received.gathered && b->len == last->len &&
+	       b->len >= sizeof(struct sr_call_head) && is_same(b->p, last->p, b->len);
 }
 
 static inline void keep(struct sr_thread *t, uint16_t kind)
@@ -116,14 +122,14 @@ static inline void keep(struct sr_thread *t, uint16_t kind)
 	t->last = t->buf;
 	t->last_kind = kind;
 	t->buf = last;
+	t->idle.last_is_kept = false;
 }
 
 static inline void __attribute__((always_inline)) sr_emit_call(struct sr_thread *t, uint16_t kind)
 {
 	const struct sr_buf *b = &t->buf;
 
-	if (kind == t->last_kind && b->len <= SR_REPEAT_MAX && !t->received.gathered &&
-	    is_repeat(t)) {
+	if (is_repeat(t, kind)) {
 		t->repeats++;
 		return;
 	}
@@ -139,6 +145,28 @@ static inline void __attribute__((always_inline)) sr_emit_call(struct sr_thread 
 		keep(t, kind);
 	else
 		t->last.len = 0;
+}
+
+/* The same of a call that may come again in a cycle (cycle.h).  True: its record is the last of these in the stream. */
+static inline bool sr_emit_kept(struct sr_thread *t, uint16_t kind)
+{
+	const struct sr_buf *b = &t->buf;
+	const uint64_t position = t->ring.head;
+
+	if (is_repeat(t, kind) || sr_stamps_on || t->received.gathered || b->len > SR_IDLE_BYTES) {
+		sr_emit_call(t, kind);
+		return t->last.len && t->idle.last_is_kept;
+	}
+	sr_flush_repeats(t);
+	if (!emit_whole(t, kind, SR_RECORD_KEPT, b->p, b->len)) {
+		t->last.len = 0;
+		return false;
+	}
+	keep(t, kind);
+	t->idle.last_is_kept = true;
+	t->idle.kept++;
+	t->idle.position = position;
+	return true;
 }
 
 #endif

@@ -57,6 +57,7 @@ void sr_record_keep_only(struct sr_thread *t)
 	t->orders = (struct sr_order_stream){0};
 	t->stamp = t->stamp_sync = 0;
 	t->repeats = 0;
+	t->idle = (struct sr_idle_polls){0};
 	sr_known_free(t);
 	t->last_kind = 0;
 	t->last.len = 0;

@@ -2,8 +2,6 @@
 /* See idle_poll.h. */
 #include "shim/verbs/idle_poll.h"
 
-#include <string.h>
-
 #include "shim/core/run_token.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/compared.h"
@@ -19,44 +17,51 @@ static bool is_simple(const uint64_t *a)
 	       (!sr_compared_any() && !sr_exposed_touches((void *)a[2], a[1] * sizeof(struct ibv_wc)));
 }
 
-/* An older one of the same is not found any more. */
-static struct sr_idle *next_place(struct sr_idle_polls *polls, uint64_t cq, uintptr_t site)
+struct sr_idle *sr_idle_poll_place(struct sr_thread *t, const uint64_t *a, uintptr_t site)
 {
-	for (uint32_t i = 0; i < polls->n && i < SR_IDLE_POLLS; i++)
-		if (polls->of[i].cq == cq && (uintptr_t)polls->of[i].site == site)
-			return &polls->of[i];
+	struct sr_idle_polls *polls = &t->idle;
+	struct sr_idle *idle;
+
+	for (idle = polls->of; idle < polls->of + SR_IDLE_POLLS; idle++)
+		if (idle->cq == a[0] && (uintptr_t)idle->site == site)
+			return idle;
 	return &polls->of[polls->n++ % SR_IDLE_POLLS];
 }
 
-void sr_idle_poll_note(struct sr_thread *t, const uint64_t *a, uintptr_t site, int error, const struct sr_buf *record)
+void sr_idle_poll_note(struct sr_thread *t, struct sr_idle *idle, const uint64_t *a, int error)
 {
 	struct sr_idle_polls *polls = &t->idle;
 	const struct ibv_cq *cq = (void *)a[0];
-	uint64_t (*poll)(uint64_t cq, uint64_t entries, uint64_t wc);
-	struct sr_idle *idle;
 
-	if (polls->sn + 1 != t->sn)
-		polls->n = 0;
-	polls->last = NULL;
-	if (record->len > SR_IDLE_BYTES || !is_simple(a))
-		return;
-	poll = sr_context_original(cq->context, sr_calls[SR_CALL_poll_cq].op_offset, false);
-	if (!poll)
-		return;
-	idle = next_place(polls, a[0], site);
-	*idle = (struct sr_idle){
-	    .cq = a[0],
-	    .entries = a[1],
-	    .wc = a[2],
-	    .wc_matters = sr_regions_on ? UINT64_MAX : 0,
-	    .site = (void *)site,
-	    .error = error,
-	    .exposed = sr_regions_on,
-	    .engine = sr_engine,
-	    .poll = poll,
-	    .size = (uint32_t)record->len,
-	};
-	memcpy(idle->record, record->p, record->len);
-	polls->last = idle;
+	if (polls->sn != t->sn)
+		polls->since++;
 	polls->sn = t->sn;
+	polls->last = idle;
+	idle->entries = a[1];
+	idle->wc = a[2];
+	idle->wc_matters = sr_regions_on ? UINT64_MAX : 0;
+	idle->error = error;
+	idle->exposed = sr_regions_on;
+	idle->since = polls->since;
+	idle->poll = sr_context_original(cq->context, sr_calls[SR_CALL_poll_cq].op_offset, false);
+	idle->engine = idle->poll && is_simple(a) ? sr_engine : NULL;
+}
+
+NO_VECTORS uint64_t sr_idle_polls_close(struct sr_thread *t, struct sr_cycle_payload *p)
+{
+	struct sr_cycle *c = &t->idle.cycle;
+	uint64_t rest = t->repeats;
+	uint8_t period = c->period ? c->period : c->n;
+
+	t->repeats = 0;
+	__builtin_memset(p, 0, sizeof(*p));
+	if (c->n) {
+		p->calls = c->period == 1 ? 1 : (uint32_t)rest;
+		p->period = period;
+		for (unsigned int i = 0; i < period; i++)
+			p->back[i] = (uint8_t)(t->idle.kept - c->of[i]->kept + 1);
+		rest -= p->calls;
+	}
+	c->n = c->period = 0;
+	return rest;
 }

@@ -2,13 +2,13 @@
 /*
  * idle_poll.h: recording: a poll that finds nothing, as it did a moment ago, and has the same record.
  *
- * Loops that wait do little else.  If nothing but the last poll is repeated, the wrapper of ibv_poll_cq does all of it:
- * it asks the provider and counts.  If several polls come in turn, the record engine writes the record that it has
- * written before.
+ * Loops that wait do little else.  The real poll and a count are all that it takes then: which polls came again, and
+ * how often, is in one record (shim/record/cycle.h).  If the same one repeats, or several come in turn again and
+ * again, the wrapper of ibv_poll_cq does it, else the record engine.
  *
  * The record engine says when that is enough.  Everything that could change its answer, but for what
- * sr_idle_poll_find() looks at, is a recorded call of this thread, or of another one that had the run token meanwhile
- * (sr_idle_polls_forget()).
+ * sr_idle_poll_find() looks at, is a recorded call of this thread that is not of the data path, or of another one that
+ * had the run token meanwhile (sr_idle_polls_forget()).
  */
 #ifndef SHIM_VERBS_IDLE_POLL_H
 #define SHIM_VERBS_IDLE_POLL_H
@@ -23,10 +23,17 @@
 #include "shim/core/thread.h"
 #include "shim/exposed/exposed.h"
 
-#define SR_KIND_POLL_CQ (SR_REC_CALL + SR_CALL_poll_cq)
+/* Where that poll is, or is to be; of another one its cq or site is another. */
+struct sr_idle *sr_idle_poll_place(struct sr_thread *t, const uint64_t *a, uintptr_t site);
 
-/* The thread's last call is that poll, which found nothing; record: its payload. */
-void sr_idle_poll_note(struct sr_thread *t, const uint64_t *a, uintptr_t site, int error, const struct sr_buf *record);
+/* The thread's last call is that poll, which found nothing, with this errno. */
+void sr_idle_poll_note(struct sr_thread *t, struct sr_idle *idle, const uint64_t *a, int error);
+
+/*
+ * Ends the thread's cycle, which is to be written now.  p: its record, of no calls if there is none to write.  Returns how
+ * often the call in front, or that of the record, came again behind it: a REPEAT.
+ */
+uint64_t sr_idle_polls_close(struct sr_thread *t, struct sr_cycle_payload *p) NO_VECTORS;
 
 /* Other threads of the program have run. */
 static inline void sr_idle_polls_forget(struct sr_thread *t)
@@ -40,30 +47,48 @@ static inline bool sr_idle_poll_is(const struct sr_idle *idle, const uint64_t *a
 		 ((uintptr_t)idle->site ^ (uintptr_t)site) | ((uintptr_t)idle->engine ^ (uintptr_t)sr_engine));
 }
 
-/* The poll that this one repeats; NULL: it takes the general way. */
-static inline const struct sr_idle *sr_idle_poll_find(const struct sr_thread *t, const uint64_t *a, const void *site)
+/* The poll that this one repeats, which may take the short way; NULL: it may not. */
+static inline struct sr_idle *sr_idle_poll_find(struct sr_thread *t, const uint64_t *a, const void *site)
 {
-	const struct sr_idle_polls *polls = &t->idle;
-	const struct sr_idle *idle = polls->last;
+	struct sr_idle_polls *polls = &t->idle;
+	struct sr_idle *idle = polls->last;
 
 	if (__builtin_expect(!idle || (polls->sn ^ t->sn) | (uint64_t)t->depth | t->signals.waiting, 0))
 		return NULL;
+	if (idle->follower)
+		idle = idle->follower;
 	if (!sr_idle_poll_is(idle, a, site)) {
 		for (idle = polls->of; idle < polls->of + SR_IDLE_POLLS && !sr_idle_poll_is(idle, a, site); idle++)
 			;
-		if (idle >= polls->of + (polls->n < SR_IDLE_POLLS ? polls->n : SR_IDLE_POLLS))
+		if (idle == polls->of + SR_IDLE_POLLS)
 			return NULL;
 	}
-	return *t->error == idle->error && (!idle->exposed || sr_exposed_call_alone()) ? idle : NULL;
+	return idle->since == polls->since && *t->error == idle->error && (!idle->exposed || sr_exposed_call_alone()) ? idle : NULL;
+}
+
+/* Is it the next one of the cycle that the thread is in? */
+static inline bool sr_idle_poll_goes_on(const struct sr_thread *t, const struct sr_idle *idle)
+{
+	const struct sr_cycle *c = &t->idle.cycle;
+
+	return t->repeats && t->repeats < c->most && c->period && c->of[c->at] == idle;
+}
+
+static inline void sr_idle_poll_count(struct sr_thread *t)
+{
+	struct sr_cycle *c = &t->idle.cycle;
+
+	c->at = c->at + 1 < c->period ? c->at + 1 : 0;
+	t->repeats++;
 }
 
 /* The poll's result. */
-static inline int sr_idle_poll(struct sr_thread *t, uint64_t *a, const struct sr_idle *idle)
+static inline int sr_idle_poll(struct sr_thread *t, uint64_t *a, struct sr_idle *idle)
 {
 	enum sr_heap before;
 	int found;
 
-	if (sr_threaded || !t->repeats || t->last_kind != SR_KIND_POLL_CQ || t->idle.last != idle)
+	if (sr_threaded || !sr_idle_poll_goes_on(t, idle))
 		return (int)sr_engine->polls_again(t, a, idle);
 	before = sr_enter(t);
 	t->heap = SR_HEAP_LIBRARY;
@@ -74,8 +99,9 @@ static inline int sr_idle_poll(struct sr_thread *t, uint64_t *a, const struct sr
 		t->received.is_polled = true;
 		return (int)sr_engine->polled(t, a, idle->site, before);
 	}
-	t->repeats++;
+	t->idle.last = idle;
 	t->idle.sn = ++t->sn;
+	sr_idle_poll_count(t);
 	sr_leave_call(t, before);
 	return 0;
 }

@@ -23,12 +23,13 @@ from harness import BUILD, SREPLAY, Tap
 ROOT = os.path.realpath(BUILD)
 APPS = os.path.join(ROOT, "tests", "programs")
 
-REPEAT, EXIT, MARK, HEAP, CLOCK, SIGNAL, EXEC, WINDOW, REGION, WINDOW_COUNTS, BATON, CONNECTION, CALLS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 64
+REPEAT, EXIT, MARK, HEAP, CLOCK, SIGNAL, EXEC, WINDOW, REGION, WINDOW_COUNTS, BATON, CONNECTION, CYCLE, CALLS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 19, 64
 # Where the kind says how long a payload is.
-LENGTHS = {REPEAT: 8, EXIT: 16, HEAP: 16, SIGNAL: 176, REGION: 24, BATON: 32, CONNECTION: 24}
+LENGTHS = {REPEAT: 8, EXIT: 16, HEAP: 16, SIGNAL: 176, REGION: 24, BATON: 32, CONNECTION: 24, CYCLE: 16}
 
 
 CODECS = collections.Counter()
+CYCLES = [] # how many calls each has
 
 
 class Wrong(Exception):
@@ -48,7 +49,18 @@ def sns_of(kind, payload):
         return struct.unpack_from("<Q", payload)[0]
     if kind == MARK:
         return struct.unpack_from("<IIQQ", payload)[3]
+    if kind == CYCLE:
+        return struct.unpack_from("<I", payload)[0]
     return int(kind >= CALLS)
+
+
+def cycle(sn, payload, kept):
+    """Its calls; kept: (kind, payload) of the records that may come again."""
+    calls, period = struct.unpack_from("<IB", payload)
+    want(len(payload) == 16 and 0 < calls <= 4096 and 0 < period <= 11 and not any(payload[5 + period:]), "cycle", payload)
+    want(all(0 < back <= min(32, len(kept)) for back in payload[5:5 + period]), "cycle of", payload, "with", len(kept))
+    CYCLES.append(calls)
+    return [(sn + i,) + kept[-payload[5 + i % period]] for i in range(calls)]
 
 
 def unzstd(data, most):
@@ -147,7 +159,7 @@ def resolved(payload, stream):
 
 def records(data, rank, thread, sns_before):
     """(SN, kind, payload), pieces put together"""
-    sn, ring, begun, stream = sns_before + 1, 0, None, bytearray()
+    sn, ring, begun, stream, kept = sns_before + 1, 0, None, bytearray(), []
     for (_, _, flags, _, _, first_sn, sns, ring_begin, ring_bytes, count), raw in frames(data, rank, thread):
         want(first_sn == sn and ring_begin == ring, "the frame with SN", first_sn, "does not follow on", sn)
         at, pieces, end = 0, 0, sn + sns
@@ -162,7 +174,10 @@ def records(data, rank, thread, sns_before):
             if not more & 1:
                 if more & 2:
                     begun[2] = resolved(begun[2], stream)
-                yield tuple(begun)
+                if more & 4:
+                    want(more == 4 and len(begun[2]) <= 64, "a record that may come again", begun)
+                    kept.append(tuple(begun[1:]))
+                yield from cycle(begun[0], begun[2], kept) if begun[1] == CYCLE else [tuple(begun)]
                 begun = None
             pieces += 1
             at += (size + 7) // 8 * 8
@@ -350,12 +365,14 @@ def main():
                 ("threads", ["threads", "all"], {}, [CALLS, EXIT, MARK, HEAP]),
                 ("signals", ["signals", "random", "3"], {}, [CALLS, EXIT, SIGNAL]),
                 ("programs that execute others", ["execs", "chain"], {"SREPLAY_FROM_START": "on"}, [CALLS, EXIT, MARK, EXEC]),
+                ("polls in turn", ["hostile_verbs", "polls-in-turn"], {"SREPLAY_FROM_START": "on"}, [CALLS, REPEAT, EXIT]),
                 ("threads in turns", ["atomics", "references", "sleepers"], {"SREPLAY_THREADS": "serial"}, [CALLS, EXIT, BATON])):
             trace = os.path.join(directory, command[0] + ".srec")
             subprocess.run([SREPLAY, "record", "-o", trace, "--", os.path.join(APPS, command[0])] + command[1:],
                            stdout=subprocess.DEVNULL, env=dict(os.environ, **settings))
             problem = check_trace(trace, kinds)
             tap.ok(not problem, "a reader made from the description finds what dump does: " + name, problem)
+    tap.ok(len(CYCLES) > 100 and max(CYCLES) > 50, "calls that come again in turn are in a record", CYCLES[:100])
     tap.ok(CODECS[1] and CODECS[2], "some of their frames are compressed records, and some columns", str(CODECS))
     tap.finish()
 

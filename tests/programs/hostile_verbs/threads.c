@@ -205,21 +205,28 @@ static void *write_and_sleep(void *unused)
 	return unused;
 }
 
-/* More queues than are kept in mind, polled one after the other until something comes, as libraries with several transports do. */
-#define QUEUES 6
+/* More queues than are kept in mind (SR_IDLE_POLLS), polled one after the other until something comes, as libraries with several transports do. */
+#define QUEUES 20
 
 static uint64_t poll_in_turn(struct ibv_cq *const *queues, int n, struct ibv_wc *wc)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	uint64_t sum = 0, tsc = 0;
 	int found = 0, polls = 0;
 
-	for (int i = 0; i < 2000 || found < 8; i++) {
+	for (int i = 0; i < 500 || found < 8; i++) {
 		if (i % 200 == 150) {
 			receive(qp, 7, piece(0, 8));
 			send_it(qp, 8, piece(64, 8), IBV_SEND_SIGNALED);
 		}
 		for (int k = 0; k < n; k++, polls++)
 			found += ibv_poll_cq(queues[k], 1, wc) * (k + 1);
+		for (int k = 0; k < i % 300 - 280; k++, polls++) /* one of them more often */
+			found += ibv_poll_cq(queues[i % n], 1, wc) * (k + 1);
+		if (i % 53 == 52) {
+			pthread_mutex_lock(&lock);
+			pthread_mutex_unlock(&lock);
+		}
 		if (i % 37 == 36)
 			__asm__ volatile("rdtsc" : "=a"(tsc) : : "rdx");
 		if (i % 90 == 89)
@@ -237,11 +244,11 @@ static void polls_in_turn(void)
 
 	for (int k = 1; k < QUEUES; k++)
 		queues[k] = check(ibv_create_cq(context, 4, NULL, NULL, 0), "ibv_create_cq");
-	for (int n = 1; n <= QUEUES; n++)
+	for (int n = 1; n <= QUEUES; n += n < 4 || n > 10 ? 1 : 3)
 		printf("alone, %d: 0x%lx\n", n, poll_in_turn(queues, n, n % 2 ? wc : shared));
 	for (int i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, write_and_sleep, NULL);
-	for (int n = 1; n <= QUEUES; n++)
+	for (int n = 1; n <= QUEUES; n += n < 4 ? 1 : 8)
 		printf("beside, %d: 0x%lx\n", n, poll_in_turn(queues, n, n % 2 ? wc : shared));
 	over = 1;
 	for (int i = 0; i < 2; i++)

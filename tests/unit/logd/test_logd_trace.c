@@ -251,6 +251,139 @@ static void test_seek_finds_every_sn(void **state)
 	end(&f);
 }
 
+/* ---- cycles ---- */
+
+/* What test_cycles_are_the_calls_that_they_repeat writes; a call's payload is its number. */
+struct cycles {
+	struct fixture *f;
+	uint64_t kept[SR_KEPT], kept_n, kept_at[SR_KEPT]; /* payloads, and where they are in the ring */
+	uint64_t *calls, n;                               /* the payload of each */
+};
+
+static void write_call(struct cycles *c, bool keeps)
+{
+	const uint64_t size = 8 * (1 + mix(c->n) % (keeps ? 8 : 400)), position = c->f->ring.head;
+	uint64_t *payload = sr_ring_reserve(&c->f->ring, (uint16_t)(SR_REC_CALL + c->n % 3), (uint32_t)size);
+
+	memset(payload, 0, size);
+	*payload = c->calls[c->n] = c->n;
+	((struct sr_record *)payload)[-1].flags = keeps ? SR_RECORD_KEPT : 0;
+	sr_ring_commit(&c->f->ring, (uint32_t)size);
+	if (keeps) {
+		c->kept[c->kept_n % SR_KEPT] = c->n;
+		c->kept_at[c->kept_n++ % SR_KEPT] = position;
+	}
+	c->n++;
+}
+
+static void write_cycle(struct cycles *c, uint64_t seed)
+{
+	struct sr_cycle_payload p = {.calls = 1 + (uint32_t)(mix(seed) % (seed % 5 ? 40 : SR_CYCLE_CALLS))};
+	uint64_t of[SR_CYCLE_PERIOD];
+
+	p.period = (uint8_t)(1 + mix(seed + 1) % SR_CYCLE_PERIOD);
+	for (unsigned int i = 0; i < p.period; i++) {
+		uint64_t back = 1 + mix(seed + 2 + i) % (c->kept_n < SR_KEPT ? c->kept_n : SR_KEPT);
+
+		if (c->f->ring.head - c->kept_at[(c->kept_n - back) % SR_KEPT] > SR_CYCLE_WITHIN)
+			back = 1;
+		p.back[i] = (uint8_t)back;
+		of[i] = c->kept[(c->kept_n - back) % SR_KEPT];
+	}
+	if (c->f->ring.head - c->kept_at[(c->kept_n - 1) % SR_KEPT] > SR_CYCLE_WITHIN)
+		return;
+	memcpy(sr_ring_reserve(&c->f->ring, SR_REC_CYCLE, sizeof(p)), &p, sizeof(p));
+	sr_ring_commit(&c->f->ring, sizeof(p));
+	for (uint32_t i = 0; i < p.calls; i++)
+		c->calls[c->n++] = of[i % p.period];
+}
+
+static void is_call(const struct cycles *c, const struct sr_entry *e, uint64_t n)
+{
+	assert_int_equal(e->sn, n + 1);
+	assert_int_equal(e->count, 1);
+	assert_int_equal(e->kind, SR_REC_CALL + c->calls[n] % 3);
+	assert_int_equal(*(const uint64_t *)e->payload, c->calls[n]);
+	assert_int_equal(e->flags, 0);
+}
+
+static void test_cycles_are_the_calls_that_they_repeat(void **state)
+{
+	const uint64_t records = 4000;
+	struct fixture f;
+	struct cycles c = {.f = &f, .calls = calloc(records, SR_CYCLE_CALLS * sizeof(uint64_t))};
+	struct sr_trace *t;
+	struct sr_stream *s;
+	struct sr_error err;
+	struct sr_entry e;
+
+	begin(&f, 1, 4 << 20);
+	for (uint64_t n = 0; n < records; n++) {
+		if (c.kept_n && mix(n) % 3 == 0)
+			write_cycle(&c, mix(n));
+		else
+			write_call(&c, mix(n) % 3 == 1);
+		if (mix(n) % 50 == 7)
+			stream_write(f.stream, f.writer);
+	}
+	stream_write(f.stream, f.writer);
+	assert_int_equal(sr_trace_open(&t, f.h.trace, &err), 0);
+	assert_int_equal(sr_stream_open(&s, t, 0, 0, &err), 0);
+	for (uint64_t n = 0; n < c.n; n++) {
+		assert_int_equal(sr_stream_next(s, &e), 1);
+		is_call(&c, &e, n);
+	}
+	assert_int_equal(sr_stream_next(s, &e), 0);
+	for (uint64_t i = 0; i < 1000; i++) {
+		uint64_t n = mix(i) % c.n;
+
+		assert_int_equal(sr_stream_seek(s, n + 1), 0);
+		for (uint64_t k = n; k < n + 100 && k < c.n; k++) {
+			assert_int_equal(sr_stream_next(s, &e), 1);
+			is_call(&c, &e, k);
+		}
+	}
+	sr_stream_close(s);
+	sr_trace_close(t);
+	free(c.calls);
+	end(&f);
+}
+
+static void check_wrong_cycle(const struct sr_cycle_payload *p)
+{
+	struct sr_trace *t;
+	struct sr_stream *s;
+	struct sr_error err;
+	struct sr_entry e;
+	struct fixture f;
+	uint64_t *payload;
+
+	begin(&f, 1, 64 << 10);
+	payload = sr_ring_reserve(&f.ring, SR_REC_CALL, 8);
+	*payload = 7;
+	((struct sr_record *)payload)[-1].flags = SR_RECORD_KEPT;
+	sr_ring_commit(&f.ring, 8);
+	memcpy(sr_ring_reserve(&f.ring, SR_REC_CYCLE, sizeof(*p)), p, sizeof(*p));
+	sr_ring_commit(&f.ring, sizeof(*p));
+	stream_write(f.stream, f.writer);
+	assert_int_equal(sr_trace_open(&t, f.h.trace, &err), 0);
+	assert_int_equal(sr_stream_open(&s, t, 0, 0, &err), 0);
+	assert_int_equal(sr_stream_next(s, &e), 1);
+	assert_int_equal(sr_stream_next(s, &e), -EBADMSG);
+	assert_non_null(strstr(sr_stream_warning(s), "come again"));
+	sr_stream_close(s);
+	sr_trace_close(t);
+	end(&f);
+}
+
+static void test_cycle_of_what_is_not_there_is_damage(void **state)
+{
+	check_wrong_cycle(&(struct sr_cycle_payload){.calls = 3, .period = 2, .back = {1, 2}});
+	check_wrong_cycle(&(struct sr_cycle_payload){.calls = 3, .period = 2, .back = {1, 0}});
+	check_wrong_cycle(&(struct sr_cycle_payload){.calls = 3, .period = 0, .back = {1}});
+	check_wrong_cycle(&(struct sr_cycle_payload){.calls = 3, .period = SR_CYCLE_PERIOD + 1, .back = {1}});
+}
+
 static void test_stream_is_read_while_it_grows(void **state)
 {
 	struct sr_trace *t;
@@ -722,6 +855,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_any_sequence_is_read_as_written),
 	    cmocka_unit_test(test_seek_finds_every_sn),
+	    cmocka_unit_test(test_cycles_are_the_calls_that_they_repeat),
+	    cmocka_unit_test(test_cycle_of_what_is_not_there_is_damage),
 	    cmocka_unit_test(test_stream_is_read_while_it_grows),
 	    cmocka_unit_test(test_cut_at_every_byte_is_read_up_to_the_cut),
 	    cmocka_unit_test(test_every_damaged_byte_is_noticed),
