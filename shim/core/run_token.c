@@ -490,7 +490,7 @@ static uint64_t parted_word(uint64_t word)
 }
 
 /* Returns a word that this thread has not used before; the caller stores it. */
-static uint64_t put_down(struct sr_token_hold *h, unsigned int state)
+SR_TOKEN_ASKED static uint64_t put_down(struct sr_token_hold *h, unsigned int state)
 {
 	const uint64_t count = (1ull << OWNER_SHIFT) - ONCE;
 

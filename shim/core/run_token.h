@@ -67,7 +67,7 @@ struct sr_token_hold {
 /* Takes the token, when the thread leaves the program's code or returns from a real call. */
 void sr_token_take(struct sr_token_hold *h, uint32_t number);
 
-/* These three are asked where the vector registers hold the program's values. */
+/* These are asked where the vector registers hold the program's values. */
 #define SR_TOKEN_ASKED __attribute__((target("general-regs-only")))
 
 /* Does another thread wait for the token, or has one waited longer than a slice? */
@@ -81,12 +81,12 @@ SR_TOKEN_ASKED bool sr_token_is_lost(const struct sr_token_hold *h);
  * The shim interrupts the program's code to wait for something that will surely come. Until
  * sr_token_go_on(), no other thread preempts the token. False if another thread already has.
  */
-bool sr_token_keep(struct sr_token_hold *h);
+bool sr_token_keep(struct sr_token_hold *h) SR_TOKEN_ASKED;
 
 /* The same, and false if another thread waits for the token, this one has parted, or the process ends. */
-bool sr_token_keep_unwanted(struct sr_token_hold *h);
+bool sr_token_keep_unwanted(struct sr_token_hold *h) SR_TOKEN_ASKED;
 
-void sr_token_go_on(struct sr_token_hold *h);
+void sr_token_go_on(struct sr_token_hold *h) SR_TOKEN_ASKED;
 
 /*
  * Instead of going on with the token, the thread may part: it is behind a call where threads compute.

@@ -8,6 +8,7 @@
 #include "shim/core/call.h"
 #include "shim/core/engine.h"
 #include "shim/core/order.h"
+#include "shim/core/phases.h"
 #include "shim/core/thread.h"
 #include "shim/exposed/exposed.h"
 #include "shim/kernel/tsc.h"
@@ -40,10 +41,15 @@ _Static_assert(sizeof(struct record) % SR_RECORD_ALIGN == 0, "its end is the pad
 /* Records of polls that were counted (cycle.h), in front of it. */
 #define COUNTED_BYTES (2 * sizeof(struct sr_record) + sizeof(struct sr_cycle_payload) + sizeof(struct sr_repeat_payload))
 
+static bool is_recorded(void)
+{
+	return sr_engine && (sr_engine->call == sr_record_call || sr_engine->call == sr_record_serial_call);
+}
+
 /* Is the record all that there is to do? */
 static bool is_usual(const struct sr_thread *t)
 {
-	return sr_engine && sr_engine->call == sr_record_call && t->started && !t->silent &&
+	return is_recorded() && t->started && !t->silent &&
 	       !t->signals.waiting && !t->ring.busy && t->ring.head + sizeof(struct record) + COUNTED_BYTES <= t->ring.limit;
 }
 
@@ -51,6 +57,18 @@ static bool is_usual(const struct sr_thread *t)
 static bool is_alone(void)
 {
 	return !sr_regions_on || (!sr_compared_any() && sr_exposed_call_alone());
+}
+
+/*
+ * If threads run one at a time, the thread keeps the run token, as the counter never waits.  False: another one wants it,
+ * or something else is to be done as well.
+ */
+static bool keep_token(struct sr_thread *t, const struct counter_read *r)
+{
+	if (sr_phases_any || t->ended || !sr_token_keep_unwanted(&t->run_token))
+		return false;
+	t->run_token.site = r->pc;
+	return true;
 }
 
 /* Returns the record's size. */
@@ -129,7 +147,7 @@ static bool put_into_ring(struct sr_thread *t, struct counter_read *r)
 static bool fast(struct counter_read *r)
 {
 	struct sr_thread *t = &sr_self;
-	bool wakes;
+	bool wakes, in_turn;
 
 	if (t->depth || !t->armed || !sr_engine) {
 		/* The trap may have come back. */
@@ -138,7 +156,8 @@ static bool fast(struct counter_read *r)
 		r->value = read_counter(r);
 		return true;
 	}
-	if (!is_usual(t) || !is_alone())
+	in_turn = sr_threaded && sr_serial;
+	if (!is_usual(t) || !is_alone() || (in_turn && !keep_token(t, r)))
 		return false;
 	t->depth++;
 	atomic_signal_fence(memory_order_seq_cst);
@@ -152,6 +171,8 @@ static bool fast(struct counter_read *r)
 	t->signals.call_entry = 0;
 	atomic_signal_fence(memory_order_seq_cst);
 	t->ring.busy = 0;
+	if (in_turn)
+		sr_token_go_on(&t->run_token);
 	t->depth--;
 	atomic_signal_fence(memory_order_seq_cst);
 	r->is_done = wakes || t->signals.waiting;

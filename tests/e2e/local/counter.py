@@ -39,6 +39,16 @@ def check(tap, directory, what, options=(), wanted=(), name=None):
     return trace, recorded.stdout
 
 
+def is_quick_in_turn(tap, directory):
+    """Both take the short way; the general one takes ten times as long."""
+    said, took = "", {}
+    for threads in ("parallel", "serial"):
+        said = record(os.path.join(directory, threads + ".srec"), "quickly", "tell", options=["--threads=" + threads]).stdout.decode()
+        took[threads] = int(said.split()[1]) if said.startswith("ps ") else None
+    tap.ok(all(took.values()) and took["serial"] < 3 * took["parallel"], "where threads run one at a time, it is as quick",
+           "%s\n%s" % (took, said))
+
+
 def main():
     tap = Tap()
     can_trap = subprocess.run([PROGRAM, "can-trap"]).returncode == 0
@@ -54,7 +64,9 @@ def main():
         check(tap, directory, "replaced", wanted=["jumps 1 1, trap off"],
               name="... also if another library has replaced a function by its own")
         check(tap, directory, "threads", options=["--threads=serial"], name="one thread at a time")
+        check(tap, directory, "quickly", name="beside a thread that sleeps")
         if can_trap:
+            is_quick_in_turn(tap, directory)
             check(tap, directory, "steady", options=["--probes=off"], wanted=["jumps 0 0, trap on"],
                   name="--probes=off leaves the code as it is")
             check(tap, directory, "jit", name="code that no file has traps")
