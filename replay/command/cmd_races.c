@@ -348,11 +348,11 @@ static bool *choose(struct sr_trace *t, const struct options *o)
 	return group;
 }
 
-/* The trace is read twice. */
+/* The trace is read twice; once, if what atomics returned is known. */
 struct shown {
 	sr_progress bar;
 	uint64_t last;
-	bool is_second;
+	bool is_second, is_once;
 };
 
 static void show(void *argument, uint64_t done, uint64_t size)
@@ -362,12 +362,13 @@ static void show(void *argument, uint64_t done, uint64_t size)
 	s->is_second |= done < s->last;
 	s->last = done;
 	if (s->bar)
-		s->bar((s->is_second + (double)done / (double)size) / 2);
+		s->bar((s->is_second + (double)done / (double)size) / (s->is_once ? 1 : 2));
 }
 
 static int find_races(struct sr_races *r, struct sr_trace *t, bool quiet, struct sr_error *err)
 {
-	struct shown shown = {.bar = sr_progress_begin("reading", 2 * sr_stream_bytes(t, -1), quiet)};
+	const bool is_once = r->how.results->are_all;
+	struct shown shown = {.bar = sr_progress_begin("reading", (is_once ? 1 : 2) * sr_stream_bytes(t, -1), quiet), .is_once = is_once};
 	int ret;
 
 	r->how.progress = show;
@@ -382,6 +383,7 @@ static int find(const struct options *o, struct sr_trace *t)
 	struct sr_links links = {0};
 	struct sr_race_watches watches = {0};
 	struct sr_race_stacks stacks = {0};
+	struct sr_race_results results = {0};
 	bool *group = choose(t, o);
 	struct sr_races r = {.how = {.trace = t,
 				     .links = &links,
@@ -390,6 +392,7 @@ static int find(const struct options *o, struct sr_trace *t)
 				     .predict = o->predict,
 				     .no_loads = o->no_loads,
 				     .messages = o->messages,
+				     .results = &results,
 				     .consistency = o->consistency}};
 	struct sr_error err;
 	int status = SR_EXIT_FAILED, ret;
@@ -408,6 +411,7 @@ static int find(const struct options *o, struct sr_trace *t)
 	status = ret ? sr_fail("%s", err.text) : print_all(o, &r);
 	sr_races_free(&r);
 out:
+	sr_keymap_free(&results.values);
 	sr_race_watches_free(&watches);
 	sr_race_stacks_free(&stacks);
 	sr_links_free(&links);

@@ -194,6 +194,17 @@ static struct clock *widen(struct sr_race_clocks *c, struct clock *k)
 /* Joins what is at least as unsure as `surety`. */
 static void join(struct sr_race_clocks *c, struct clock **to, const struct clock *from, enum sr_surety surety)
 {
+	/* What is the first to come is copied. */
+	if (!*to && from && surety == SR_SURE && from->chains >= c->chains_n) {
+		const size_t bytes = sizeof(*from) + (size_t)SR_SURETIES * from->chains * sizeof(from->at[0]);
+
+		*to = malloc(bytes);
+		if (*to)
+			memcpy(*to, from, bytes);
+		else
+			c->error = -ENOMEM;
+		return;
+	}
 	*to = widen(c, *to);
 	if (!*to || !from)
 		return;
@@ -201,9 +212,10 @@ static void join(struct sr_race_clocks *c, struct clock **to, const struct clock
 		uint32_t *at = (*to)->at + s * (*to)->chains;
 		const uint32_t *add = from->at + s * from->chains;
 
-		for (uint32_t i = 0; i < from->chains && i < (*to)->chains; i++)
-			if (add[i] > at[i])
-				at[i] = add[i];
+		const uint32_t n = from->chains < (*to)->chains ? from->chains : (*to)->chains;
+
+		for (uint32_t i = 0; i < n; i++)
+			at[i] = add[i] > at[i] ? add[i] : at[i];
 	}
 }
 

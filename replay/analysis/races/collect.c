@@ -81,7 +81,6 @@ static void release(struct sr_collect *c)
 	sr_keymap_free(&c->queue_places);
 	sr_race_producers_free(c->producers);
 	sr_race_sockets_free(&c->sockets);
-	sr_keymap_free(&c->results);
 	sr_keymap_free(&c->polled);
 	sr_keymap_free(&c->closing_places);
 	free(c->closings);
@@ -94,7 +93,8 @@ static void release(struct sr_collect *c)
 
 int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *how, struct sr_error *err)
 {
-	struct sr_collect c = {.run = run, .how = how, .m = &run->model, .take_value = sr_collect_value};
+	struct sr_race_results own = {0};
+	struct sr_collect c = {.run = run, .how = how, .m = &run->model, .take_value = sr_collect_value, .results = how->results ? how->results : &own};
 	const struct sr_process_hooks hooks = {.posted = sr_collect_posted,
 					       .value = sr_collect_value,
 					       .completed = sr_collect_completed,
@@ -118,8 +118,9 @@ int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *ho
 		memset(all, true, how->links->ranks_n + 1);
 	if (!ret)
 		ret = sr_race_sockets_load(&c.sockets, how->trace, err);
-	if (!ret)
+	if (!ret && !c.results->are_all)
 		ret = sr_process(how->trace, how->links, all, &first, &run->counts, err);
+	c.results->are_all = !ret;
 	if (!ret)
 		ret = sr_process(how->trace, how->links, all, &hooks, &run->counts, err);
 	if (!ret) {
@@ -128,6 +129,7 @@ int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *ho
 			ret = sr_error_set(err, -ENOMEM, "no memory left");
 	}
 	release(&c);
+	sr_keymap_free(&own.values);
 	free(all);
 	return ret;
 }

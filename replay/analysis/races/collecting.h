@@ -198,7 +198,7 @@ struct sr_collect {
 	struct sr_fetched_order *fetched; /* known at the end */
 	size_t fetched_n, fetched_room;
 	struct sr_keymap polled; /* memory that READs poll */
-	struct sr_keymap results; /* what atomics returned, by their number */
+	struct sr_race_results *results;
 	struct sr_lock_request *lock_requests;
 	size_t lock_requests_n, lock_requests_room;
 	struct sr_annotations annotations;

@@ -41,10 +41,11 @@ struct sr_consistency {
 	uint64_t not_asked; /* pairs that were too many to be looked at */
 };
 
-/* What the search for races has found, as numbers of accesses: pairs without an order in any run. */
+/* What the search for races has found, as numbers of accesses: pairs without an order. */
 struct sr_race_pairs {
 	struct sr_race_pair {
 		uint32_t a, b;
+		bool is_doubtful; /* a doubtful order may be one */
 	} *all;
 	size_t n, room;
 };

@@ -95,6 +95,8 @@ static bool may_ask(struct search *q, struct sr_keymap *asked, const struct sr_r
 	const uint64_t key = q->origin(q->argument, &all[p->a]) * 31 + q->origin(q->argument, &all[p->b]);
 	uint64_t n = 0;
 
+	if (p->is_doubtful)
+		return false;
 	sr_keymap_get(asked, key, &n);
 	if (n >= ASKED_MOST || q->moments > MOMENTS_MOST) {
 		q->s->not_asked++;

@@ -10,6 +10,8 @@ struct sr_race_doubts {
 	uint8_t *sorts; /* of each of `from` */
 	uint32_t *todo;
 	uint8_t *marks;
+	uint8_t *tried; /* by rank */
+	size_t ranks;
 };
 
 enum {
@@ -55,7 +57,10 @@ struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r)
 	d->sorts = malloc(m->orders_n + 1);
 	d->todo = malloc((m->moments_n + 1) * sizeof(*d->todo));
 	d->marks = malloc(m->moments_n + 1);
-	if (!d->first || !d->from || !d->sorts || !d->todo || !d->marks) {
+	for (size_t i = 0; i < r->borders_n; i++)
+		d->ranks = r->borders[i].rank >= d->ranks ? r->borders[i].rank + 1 : d->ranks;
+	d->tried = malloc(d->ranks + 1);
+	if (!d->first || !d->from || !d->sorts || !d->todo || !d->marks || !d->tried) {
 		sr_race_doubts_free(d);
 		return NULL;
 	}
@@ -84,6 +89,7 @@ void sr_race_doubts_free(struct sr_race_doubts *d)
 	free(d->sorts);
 	free(d->todo);
 	free(d->marks);
+	free(d->tried);
 	free(d);
 }
 
@@ -127,8 +133,23 @@ static void mark_after(struct sr_race_doubts *d, uint32_t moment, uint8_t sorts,
 	}
 }
 
+/* Was something told after the access? */
+static bool has_exit(const struct sr_race_doubts *d, uint8_t after)
+{
+	for (size_t i = 0; i < d->r->borders_n; i++)
+		if (!d->r->borders[i].is_entry && d->marks[d->r->borders[i].moment] & after)
+			return true;
+	return false;
+}
+
+static void mark_after_access(struct sr_race_doubts *d, const struct sr_access *a, uint8_t mark)
+{
+	if (a->until == SR_NO_MOMENT || !(d->marks[a->until] & mark))
+		mark_after(d, a->until, MAY_BE, mark);
+}
+
 /* Was something told after an access that this entry can have come from? */
-static bool was_told(struct sr_race_doubts *d, const struct sr_race_border *entry, uint8_t after)
+static bool was_told(struct sr_race_doubts *d, const struct sr_race_border *entry, const struct sr_access *a, uint8_t after)
 {
 	const struct sr_race_run *r = d->r;
 	bool found = false;
@@ -136,6 +157,9 @@ static bool was_told(struct sr_race_doubts *d, const struct sr_race_border *entr
 	/* Memory that outsiders may read tells them everything. */
 	if (!entry->is_socket)
 		return true;
+	mark_after_access(d, a, after);
+	if (!has_exit(d, after))
+		return false;
 	mark_after(d, entry->moment, IN_THIS_RUN, AFTER_ENTRY);
 	for (size_t i = 0; i < r->borders_n && !found; i++)
 		found = !r->borders[i].is_entry && d->marks[r->borders[i].moment] & after &&
@@ -214,6 +238,12 @@ bool sr_race_do_all_know(struct sr_race_doubts *d, size_t ranks, const struct sr
 	return is;
 }
 
+/* What came in before one of the accesses, with these marks, may tell of which? */
+static uint8_t asks_about(uint8_t marks)
+{
+	return (marks & BEFORE_A && !(marks & SURELY_BEFORE_B) ? AFTER_B : 0) | (marks & BEFORE_B && !(marks & SURELY_BEFORE_A) ? AFTER_A : 0);
+}
+
 bool sr_race_comes_before(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b)
 {
 	const uint32_t at = b->from;
@@ -238,16 +268,16 @@ uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct s
 	mark_before(d, b->from, MAY_BE, BEFORE_B);
 	mark_before(d, a->from, IN_THIS_RUN, SURELY_BEFORE_A);
 	mark_before(d, b->from, IN_THIS_RUN, SURELY_BEFORE_B);
-	mark_after(d, a->until, MAY_BE, AFTER_A);
-	mark_after(d, b->until, MAY_BE, AFTER_B);
-	for (size_t i = 0; i < r->borders_n; i++) {
+	memset(d->tried, 0, d->ranks);
+	/* What a rank was told last can come from all that what it was told before can come from. */
+	for (size_t i = r->borders_n; i-- > 0;) {
 		const struct sr_race_border *e = &r->borders[i];
-		const uint8_t marks = e->is_entry ? d->marks[e->moment] : 0;
+		const uint8_t asks = e->is_entry ? asks_about(d->marks[e->moment]) & (uint8_t)~(e->is_socket ? d->tried[e->rank] : 0) : 0;
 
-		/* What came in before one of them cannot tell of it. */
-		if ((marks & BEFORE_A && !(marks & SURELY_BEFORE_B) && was_told(d, e, AFTER_B)) ||
-		    (marks & BEFORE_B && !(marks & SURELY_BEFORE_A) && was_told(d, e, AFTER_A)))
+		if ((asks & AFTER_B && was_told(d, e, b, AFTER_B)) || (asks & AFTER_A && was_told(d, e, a, AFTER_A)))
 			return e->is_value ? SR_DOUBT_ORDER : SR_DOUBT_OUTSIDE;
+		if (e->is_socket)
+			d->tried[e->rank] |= asks;
 	}
 	return 0;
 }

@@ -151,9 +151,40 @@ static int by_moment(const void *a, const void *b)
 	return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
+/* Few accesses have the same moment: by moment they are counted, and only those of one are compared. */
+static bool sort_by_counting(struct sr_race_model *m)
+{
+	/* Those without a moment are the last ones. */
+	size_t *first = calloc(m->moments_n + 2, sizeof(*first));
+	struct sr_access *sorted = malloc((m->accesses_n + 1) * sizeof(*sorted));
+	bool fine = first && sorted;
+
+	for (size_t i = 0; fine && i < m->accesses_n; i++)
+		first[m->accesses[i].from < m->moments_n ? m->accesses[i].from + 1 : m->moments_n + 1]++;
+	for (size_t i = 0; fine && i <= m->moments_n; i++)
+		first[i + 1] += first[i];
+	for (size_t i = 0; fine && i < m->accesses_n; i++)
+		sorted[first[m->accesses[i].from < m->moments_n ? m->accesses[i].from : m->moments_n]++] = m->accesses[i];
+	free(first);
+	if (!fine) {
+		free(sorted);
+		return false;
+	}
+	for (size_t i = 0, end; i < m->accesses_n; i = end) {
+		for (end = i + 1; end < m->accesses_n && sorted[end].from == sorted[i].from; end++)
+			;
+		if (end > i + 1)
+			qsort(sorted + i, end - i, sizeof(*sorted), by_moment);
+	}
+	free(m->accesses);
+	m->accesses = sorted;
+	m->accesses_room = m->accesses_n;
+	return true;
+}
+
 void sr_model_sort(struct sr_race_model *m)
 {
-	if (m->accesses_n)
+	if (m->accesses_n && !sort_by_counting(m))
 		qsort(m->accesses, m->accesses_n, sizeof(*m->accesses), by_moment);
 }
 

@@ -33,7 +33,9 @@ struct row {
 struct sr_race_producers {
 	struct written *all;
 	size_t n, room;
-	struct sr_keymap by_number, pieces;
+	uint32_t *by_number; /* of those in `all`, plus 1: numbers are given in a row */
+	size_t by_number_n, by_number_room;
+	struct sr_keymap pieces;
 	struct row *rows;
 	size_t rows_n, rows_room;
 	struct sr_image image;
@@ -52,7 +54,7 @@ void sr_race_producers_free(struct sr_race_producers *p)
 		free(p->rows[i].at);
 	free(p->rows);
 	free(p->all);
-	sr_keymap_free(&p->by_number);
+	free(p->by_number);
 	sr_keymap_free(&p->pieces);
 	sr_image_free(&p->image);
 	free(p);
@@ -75,11 +77,31 @@ static struct row *row_of(struct sr_race_producers *p, uint32_t owner, uint64_t 
 	return r;
 }
 
+static int note_number(struct sr_race_producers *p, uint64_t number)
+{
+	for (size_t i = p->by_number_n; i <= number; i++) {
+		uint32_t *at = sr_grow((void **)&p->by_number, i, &p->by_number_room, sizeof(*at));
+
+		if (!at)
+			return -ENOMEM;
+		*at = 0;
+		p->by_number_n++;
+	}
+	p->by_number[number] = (uint32_t)p->n + 1;
+	return 0;
+}
+
+/* NULL: it changes nothing. */
+static struct written *of_number(const struct sr_race_producers *p, uint64_t number)
+{
+	return number < p->by_number_n && p->by_number[number] ? &p->all[p->by_number[number] - 1] : NULL;
+}
+
 int sr_race_producers_add(struct sr_race_producers *p, const struct sr_race_written *w)
 {
 	struct written *added = sr_grow((void **)&p->all, p->n, &p->room, sizeof(*added));
 
-	if (!added || sr_keymap_put(&p->by_number, w->number, p->n))
+	if (!added || note_number(p, w->number))
 		return -ENOMEM;
 	*added = (struct written){.w = *w};
 	for (uint64_t k = w->begin / PIECE; w->begin < w->end && k <= (w->end - 1) / PIECE; k++) {
@@ -97,11 +119,11 @@ int sr_race_producers_add(struct sr_race_producers *p, const struct sr_race_writ
 
 int sr_race_producers_result(struct sr_race_producers *p, uint64_t number, uint64_t value)
 {
-	uint64_t at;
+	struct written *w = of_number(p, number);
 
-	if (sr_keymap_get(&p->by_number, number, &at)) {
-		p->all[at].result = value;
-		p->all[at].has_result = true;
+	if (w) {
+		w->result = value;
+		w->has_result = true;
 	}
 	return 0;
 }
@@ -231,7 +253,8 @@ uint64_t sr_race_producers_next(struct sr_race_producers *p, uint32_t owner, uin
 {
 	static struct candidates c;
 	struct row *r = row_of(p, owner, address / PIECE, false);
-	uint64_t end = address + length, piece_end = (address / PIECE + 1) * PIECE, at;
+	uint64_t end = address + length, piece_end = (address / PIECE + 1) * PIECE;
+	const struct written *seen;
 
 	if (end > piece_end)
 		end = piece_end;
@@ -244,10 +267,8 @@ uint64_t sr_race_producers_next(struct sr_race_producers *p, uint32_t owner, uin
 	/* A CPU's store may have left what a READ fetched. */
 	found->is_from_requests = !by || no_stores;
 	found->is_certain &= found->is_from_requests;
-	if (!by && found->is_certain && sr_keymap_get(&p->by_number, found->fits[0], &at)) {
-		const struct written *seen = &p->all[at];
-
+	seen = !by && found->is_certain ? of_number(p, found->fits[0]) : NULL;
+	if (seen)
 		pass(p, r, seen, seen->w.end - seen->w.begin <= 8 || (address <= seen->w.begin && seen->w.end <= end));
-	}
 	return end - address;
 }

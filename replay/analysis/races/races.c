@@ -33,8 +33,8 @@ struct finding {
 	uint32_t *examined; /* by race */
 	size_t examined_room;
 	struct sr_race_doubts *doubts;
-	struct sr_keymap pairs; /* found */
-	struct sr_race_pairs unordered; /* in any run, for how.consistency */
+	struct sr_race_pairs pairs; /* found */
+	struct sr_keymap known; /* these by both accesses, once they are asked for */
 };
 
 static uint64_t key_of_pair(const struct finding *f, const struct sr_access *a, const struct sr_access *b)
@@ -252,19 +252,28 @@ static struct sr_race race_of(const struct finding *f, const struct sr_access *a
 	return r;
 }
 
-static int keep_pair(struct finding *f, const struct sr_access *a, const struct sr_access *b)
+static int keep_pair(struct finding *f, const struct sr_access *a, const struct sr_access *b, bool is_doubtful)
 {
 	const struct sr_access *all = f->r->run.model.accesses;
-	struct sr_race_pair *at;
+	struct sr_race_pair *at = sr_grow((void **)&f->pairs.all, f->pairs.n, &f->pairs.room, sizeof(*at));
 
-	if (!f->r->how.consistency)
-		return 0;
-	at = sr_grow((void **)&f->unordered.all, f->unordered.n, &f->unordered.room, sizeof(*at));
 	if (!at)
 		return -ENOMEM;
-	*at = (struct sr_race_pair){(uint32_t)(a - all), (uint32_t)(b - all)};
-	f->unordered.n++;
+	*at = (struct sr_race_pair){(uint32_t)(a - all), (uint32_t)(b - all), is_doubtful};
+	f->pairs.n++;
 	return 0;
+}
+
+static int index_pairs(struct finding *f)
+{
+	const struct sr_access *all = f->r->run.model.accesses;
+	int err = 0;
+
+	if (f->known.used)
+		return 0;
+	for (size_t i = 0; i < f->pairs.n && !err; i++)
+		err = sr_keymap_put(&f->known, key_of_pair(f, &all[f->pairs.all[i].a], &all[f->pairs.all[i].b]), 1);
+	return err;
 }
 
 static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered,
@@ -275,7 +284,7 @@ static int take_found(void *argument, const struct sr_access *a, const struct sr
 	struct sr_race *r = NULL;
 	size_t i = 0;
 
-	if (sr_keymap_put(&f->pairs, key_of_pair(f, a, b), 1) || (unordered != SR_SURE && keep_pair(f, a, b)))
+	if (keep_pair(f, a, b, unordered == SR_SURE))
 		return -ENOMEM;
 	while (i < f->r->n && !is_alike(&f->r->races[i], &found))
 		i++;
@@ -410,7 +419,7 @@ static bool is_known(const void *argument, const struct sr_access *a, const stru
 
 	if ((is_change(argument, a) && is_load(argument, b)) || (is_change(argument, b) && is_load(argument, a)))
 		return true;
-	return sr_keymap_get(&f->pairs, key_of_pair(f, a, b), &is);
+	return sr_keymap_get(&f->known, key_of_pair(f, a, b), &is);
 }
 
 /* Would it have been seen that the rank waits? */
@@ -430,7 +439,7 @@ static bool may_be_data(const struct sr_races *r, const struct sr_race *s)
 }
 
 /* Words that nobody waits for, and that order nothing else, are data. */
-static int find_flags(const struct finding *f)
+static int find_flags(struct finding *f)
 {
 	struct sr_races *r = f->r;
 	size_t asked = 0;
@@ -443,7 +452,9 @@ static int find_flags(const struct finding *f)
 
 		if (s->evidence == SR_RACE_POSSIBLE || !may_be_data(r, s) || asked++ == FLAGS_ASKED)
 			continue;
-		ret = sr_race_find_flag(&r->run.model, &flag);
+		ret = index_pairs(f);
+		if (!ret)
+			ret = sr_race_find_flag(&r->run.model, &flag);
 		s->class = ret || flag.is_flag ? SR_RACE_SYNC : SR_RACE_DATA;
 		s->severity = sr_race_severity_of(s);
 	}
@@ -467,15 +478,15 @@ static int search(struct sr_races *r)
 	if (!ret && r->how.consistency)
 		ret = sr_consistency_observed(&r->consistency, &r->run, origin_of, &f);
 	if (!ret && r->how.consistency)
-		ret = sr_consistency_possible(&r->consistency, &r->run, f.doubts, &f.unordered, origin_of, &f);
+		ret = sr_consistency_possible(&r->consistency, &r->run, f.doubts, &f.pairs, origin_of, &f);
 	r->pairs = sweep.pairs;
 	r->dropped = sweep.dropped;
 	if (r->n)
 		qsort(r->races, r->n, sizeof(*r->races), by_severity);
 	sr_race_doubts_free(f.doubts);
 	free(f.examined);
-	free(f.unordered.all);
-	sr_keymap_free(&f.pairs);
+	free(f.pairs.all);
+	sr_keymap_free(&f.known);
 	sr_keymap_free(&f.asked);
 	return ret;
 }

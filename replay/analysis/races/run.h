@@ -52,12 +52,19 @@ enum sr_race_predict {
 	SR_PREDICT_LOCKSET, /* ... and besides, only what all ranks know at once (a barrier) orders: possible races */
 };
 
+/* What atomics returned, by their number. */
+struct sr_race_results {
+	struct sr_keymap values;
+	bool are_all;
+};
+
 struct sr_race_collecting {
 	struct sr_trace *trace;
 	const struct sr_links *links;
 	const bool *group; /* by rank: are its accesses looked at? */
 	enum sr_memory_model memory;
 	enum sr_race_predict predict;
+	struct sr_race_results *results; /* NULL, or where they stay: the next time they are not looked for */
 	bool no_loads;
 	bool messages; /* their order in shared receive queues is looked at */
 	bool consistency; /* is it looked at, too? */

@@ -276,5 +276,5 @@ int sr_collect_result(void *argument, const struct sr_value *v)
 	if (!v->posted || v->is_message || v->length != sizeof(word))
 		return 0;
 	memcpy(&word, v->data, sizeof(word));
-	return sr_keymap_put(&c->results, v->posted, word);
+	return sr_keymap_put(&c->results->values, v->posted, word);
 }
