@@ -38,7 +38,8 @@ static int begin(struct sr_collect *c)
 		r->lane = sr_model_lane(c->m, false);
 		r->moment = r->call = r->load = SR_NO_MOMENT;
 		r->sampled = malloc(SR_SAMPLED_MOST * sizeof(*r->sampled));
-		if (!r->sampled)
+		r->unseen = malloc(SR_SAMPLED_MOST * sizeof(*r->unseen));
+		if (!r->sampled || !r->unseen)
 			return -ENOMEM;
 		if (links->ranks[i].member < 0)
 			c->run->has_clocks = false;
@@ -63,6 +64,7 @@ static void release(struct sr_collect *c)
 {
 	for (size_t i = 0; c->ranks && i < c->how->links->ranks_n; i++) {
 		free(c->ranks[i].sampled);
+		free(c->ranks[i].unseen);
 		free(c->ranks[i].clocked);
 		free(c->ranks[i].gathered);
 		free(c->ranks[i].fetched);

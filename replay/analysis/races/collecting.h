@@ -168,6 +168,8 @@ struct sr_collected_rank {
 	const struct sr_position *known; /* of struct sr_completed */
 	struct sr_sampled *sampled; /* the last SR_SAMPLED_MOST, with watched loads */
 	size_t sampled_n;
+	uint32_t *unseen; /* SR_SAMPLED_MOST: requests whose bytes were read with others since the last call, and may have been loaded unseen */
+	size_t unseen_n;
 	struct sr_keymap event_places;
 	struct sr_collected_event *events;
 	size_t events_n, events_room;

@@ -268,6 +268,14 @@ static void take_watched(struct sr_collect *c, size_t rank, uint32_t thread, uin
 	}
 }
 
+/* Until the next call the loads that were seen say by themselves what they found. */
+static void follow_unseen(struct sr_collect *c, struct sr_collected_rank *r)
+{
+	for (size_t i = 0; i < r->unseen_n; i++)
+		sr_model_choose(c->m, 0, r->unseen[i], r->moment);
+	r->unseen_n = 0;
+}
+
 /* The moment of a rank's call, or of its load. */
 uint32_t sr_collect_moment(struct sr_collect *c, size_t rank, const struct sr_position *at, bool is_load)
 {
@@ -283,6 +291,8 @@ uint32_t sr_collect_moment(struct sr_collect *c, size_t rank, const struct sr_po
 	r->before = c->m->lanes[r->lane].last;
 	r->moment = sr_model_moment(c->m, r->lane);
 	*(is_load ? &r->load : &r->call) = r->moment;
+	if (!is_load)
+		follow_unseen(c, r);
 	return r->moment;
 }
 

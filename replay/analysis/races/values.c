@@ -17,6 +17,12 @@ static bool is_loaded(const struct sr_value *v, uint64_t address, uint64_t lengt
 	       (v->accessed | 7) >= address;
 }
 
+/* Are the rank's loads seen one by one?  Those of some instructions are not. */
+static bool is_watched(const struct sr_collect *c, size_t rank)
+{
+	return c->how->watches && !c->how->watches->doubts[rank];
+}
+
 /*
  * The orders from those that can have left what was read.  by: the request that fetched it; 0: a load, or, if it is
  * sampled, bytes that were read with the load's.
@@ -35,6 +41,8 @@ static int take_run(struct sr_collect *c, size_t rank, uint32_t reader, const st
 
 		if (found->is_certain && !is_sampled)
 			sr_model_order(c->m, w->r.landing, reader, SR_SURE, true);
+		else if (is_sampled && found->is_certain && is_watched(c, rank) && r->unseen_n < SR_SAMPLED_MOST)
+			r->unseen[r->unseen_n++] = w->r.landing;
 		else
 			sr_model_choose(c->m, choice, w->r.landing, reader);
 	}

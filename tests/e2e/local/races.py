@@ -67,7 +67,7 @@ LIFETIMES = {
 # What is fetched into memory that peers can write, and sockets of one listener (tests/programs/pgas/fetches.c).
 FETCHES = {"read-flag": NONE, "read-early-flag": {"data"}, "locked": NONE, "locked-written": NONE, "listener": NONE}
 # How memory, queue pairs and receives were made (tests/programs/pgas/orders.c): with --model=device, and with iba; --messages.
-ORDERS = {"relaxed-flag": ({"data"}, {"data"}), "relaxed-completion": (NONE, NONE), "strict-flag": (NONE, {"data"}),
+ORDERS = {"relaxed-flag": ({"data"}, {"data"}), "relaxed-flag-late": ({"data"}, {"data"}), "relaxed-completion": (NONE, NONE), "strict-flag": (NONE, {"data"}),
           "in-order-flag": (NONE, NONE), "relaxed-twice": ({"data"}, {"data"}), "relaxed-twice-completion": (NONE, NONE),
           "strict-twice": (NONE, NONE), "messages-racing": ({"message"}, {"message"}), "messages-flag": (NONE, NONE),
           "annotated-nothing": ({"data"}, {"data"}), "annotated-lock": (NONE, NONE), "annotated-two-locks": ({"data"}, {"data"}),

@@ -50,7 +50,7 @@ static void tell(int rank)
 }
 
 /* The owner registers a page, and tells rank 0. */
-static void register_extra(unsigned int more)
+static void register_extra(unsigned int more, bool looks)
 {
 	if (is(OWNER)) {
 		extra = aligned_alloc(4096, 4096);
@@ -58,7 +58,7 @@ static void register_extra(unsigned int more)
 		region = ibv_reg_mr(pgas.pd, extra, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | more);
 		if (!region)
 			pgas_fail("cannot register");
-		right = !pgas_load((uint64_t *)(extra + FLAG));
+		right = !looks || !pgas_load((uint64_t *)(extra + FLAG));
 		tell(0);
 	} else if (is(0)) {
 		pgas_wait_for(&shared->told, 1);
@@ -86,11 +86,13 @@ static void put(uint64_t offset, uint64_t value, uint32_t bytes)
 	peer->posted++;
 }
 
-static void flagged(unsigned int more, bool waits)
+/* looks: the owner looks before; otherwise its first load of the page finds the data beside the flag. */
+static void flagged(unsigned int more, bool waits, bool looks)
 {
-	register_extra(more);
+	register_extra(more, looks);
+	usleep(is(OWNER) && !looks ? 5 * TIME_IT_TAKES : 0);
 	if (is(0)) {
-		usleep(TIME_IT_TAKES); /* the owner looks before: what the first load of a page finds there came with it */
+		usleep(TIME_IT_TAKES);
 		put(0, 7, BYTES);
 		if (waits)
 			pgas_quiet();
@@ -104,29 +106,34 @@ static void flagged(unsigned int more, bool waits)
 
 static void relaxed_flag(void)
 {
-	flagged(IBV_ACCESS_RELAXED_ORDERING, false);
+	flagged(IBV_ACCESS_RELAXED_ORDERING, false, true);
+}
+
+static void relaxed_flag_late(void)
+{
+	flagged(IBV_ACCESS_RELAXED_ORDERING, false, false);
 }
 
 static void relaxed_completion(void)
 {
-	flagged(IBV_ACCESS_RELAXED_ORDERING, true);
+	flagged(IBV_ACCESS_RELAXED_ORDERING, true, true);
 }
 
 static void strict_flag(void)
 {
-	flagged(0, false);
+	flagged(0, false, true);
 }
 
 static void in_order_flag(void)
 {
 	if (is(OWNER) && !ibv_query_qp_data_in_order(pgas.peers[0].qp, IBV_WR_RDMA_WRITE, 0))
 		pgas_fail("the device says that data does not come in order");
-	flagged(0, false);
+	flagged(0, false, true);
 }
 
 static void twice(unsigned int more, bool waits)
 {
-	register_extra(more);
+	register_extra(more, true);
 	if (!is(0))
 		return;
 	put(0, 7, BYTES);
@@ -426,6 +433,7 @@ static void sc_load_buffer_fence(void)
 
 static const struct pgas_case cases[] = {
     {"relaxed-flag", relaxed_flag},
+    {"relaxed-flag-late", relaxed_flag_late},
     {"relaxed-completion", relaxed_completion},
     {"strict-flag", strict_flag},
     {"in-order-flag", in_order_flag},

@@ -326,7 +326,8 @@ static void load_racing(void)
 
 	if (is(0))
 		put(OWNER);
-	while (is(OWNER) && !pgas_load(&shared->data[WORDS - 1]))
+	/* Not the last word, which may be a flag. */
+	while (is(OWNER) && !pgas_load(&shared->data[WORDS / 2]))
 		pgas_relax(&patience);
 }
 
