@@ -225,6 +225,9 @@ static bool is_same(const struct seen *s, const struct statx *st)
 	return s->size == st->stx_size && s->changed == changed_at(st);
 }
 
+/* How long before the program a launcher, or a rank that was started first, makes what it shares with it. */
+#define LAUNCH_NS 60000000000ll
+
 /*
  * Was it written, renamed or linked since the recording began?  Then a replay may not find it, at
  * this path or as it is.
@@ -233,6 +236,24 @@ static bool is_recent(const struct statx *st)
 {
 	return changed_at(st) >= began || atomic_load_explicit(&has_moved, memory_order_relaxed) ||
 	       (int64_t)st->stx_ctime.tv_sec * 1000000000 + st->stx_ctime.tv_nsec >= began;
+}
+
+static bool is_written_since_launch(const struct statx *st)
+{
+	return changed_at(st) >= began - LAUNCH_NS;
+}
+
+/*
+ * Ranks that were started first make files where the others meet them, and remove them when they end.  A program that
+ * reads more new files than that works on what has just been made: to keep it all would cost it much.
+ */
+#define MEETING_FILES 500
+
+static bool may_be_meeting(const struct statx *st)
+{
+	static atomic_uint kept;
+
+	return st->stx_size <= KEPT_AT_ONCE && is_written_since_launch(st) && atomic_fetch_add(&kept, 1) < MEETING_FILES;
 }
 
 static void number(struct seen *s, const struct statx *st)
@@ -244,14 +265,13 @@ static void number(struct seen *s, const struct statx *st)
 
 static void note(struct seen *s, int fd, const struct statx *st, const char *path, bool at_once)
 {
+	const bool keep = keep_content || may_be_meeting(st);
+
 	number(s, st);
 	s->kept = at_once && keep_now(fd, path, s->note, st);
-	if (!s->kept && !sr_small_input(&sr_self, fd, st, path, s->note, keep_content))
-		tell_daemon(fd, path, s->note, keep_content);
+	if (!s->kept && !sr_small_input(&sr_self, fd, st, path, s->note, keep))
+		tell_daemon(fd, path, s->note, keep);
 }
-
-/* How long before the program a launcher makes what it shares with it. */
-#define LAUNCH_NS 60000000000ll
 
 bool sr_files_is_others(int fd)
 {
@@ -261,7 +281,7 @@ bool sr_files_is_others(int fd)
 	if (!daemon_client || !is_regular(fd, "", AT_EMPTY_PATH, &st))
 		return false;
 	s = sr_map_get(&all, key_of(&st));
-	return s && s->note && changed_at(&st) >= began - LAUNCH_NS;
+	return s && s->note && is_written_since_launch(&st);
 }
 
 void sr_files_keep(int fd)

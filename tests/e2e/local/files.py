@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap
+from harness import BUILD, SREPLAY, Tap, write_old
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "inputs")
 TEXT = "one\ntwo\n"
@@ -34,7 +34,7 @@ def record(place, name, keep):
     shutil.rmtree(here, ignore_errors=True)
     os.makedirs(here)
     os.chmod(here, 0o711)
-    write(os.path.join(here, "in.txt"), TEXT)
+    write_old(os.path.join(here, "in.txt"), TEXT)
     write(os.path.join(here, "gone.txt"), "x")
     r = subprocess.run([SREPLAY, "record", *(["--record-files"] if keep else []), "-o", trace, "--", PROGRAM],
                        cwd=here, capture_output=True, text=True)
@@ -128,6 +128,7 @@ for name in 'old', 'new':
 os.symlink('in.txt', 'link')
 print(open('link').read())
 os.remove('link')
+print(len(open('fresh').read()))
 """
 
 
@@ -136,15 +137,17 @@ def small_files(tap, place):
     trace = os.path.join(place, "small.srec")
     here = os.path.join(place, "small")
     os.makedirs(here)
-    write(os.path.join(here, "in.txt"), TEXT)
-    write(os.path.join(here, "old"), "o" * 60)
+    write_old(os.path.join(here, "in.txt"), TEXT)
+    write_old(os.path.join(here, "old"), "o" * 60)
+    write(os.path.join(here, "fresh"), "f" * 70)
     r = subprocess.run([SREPLAY, "record", "--from-start", "-o", trace, "--", "/usr/bin/python3", "-c", OPENS], cwd=here,
                        capture_output=True, text=True)
-    tap.ok(r.returncode == 0 and r.stdout == "60\n101\n" + TEXT + "\n", "the program finds its small files", r.stdout + r.stderr)
+    tap.ok(r.returncode == 0 and r.stdout == "60\n101\n" + TEXT + "\n70\n", "the program finds its small files", r.stdout + r.stderr)
+    os.remove(os.path.join(here, "fresh"))
     status, got, err = replay(trace)
     tap.ok((status, got) == (0, r.stdout) and "0 divergences: exact" in err, "so does its replay", got + err)
     kept = [name for name in os.listdir(os.path.join(trace, "files")) if not name.startswith(".")]
-    tap.ok(sorted(int(name.split("-")[1]) for name in kept) == [60, 101], "what is gone is kept in the trace", str(kept))
+    tap.ok(sorted(int(name.split("-")[1]) for name in kept) == [60, 70, 101], "what is gone, or of the last minute, is kept in the trace", str(kept))
 
 
 def another_user_can(*command):

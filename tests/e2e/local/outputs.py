@@ -20,9 +20,8 @@ import termios
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, run
+from harness import BUILD, SREPLAY, Tap, run, write_old
 
-CLOCK_REALTIME_COARSE = 5
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "outputs")
 # A file's content, the same for each case.
 SHORT = "forty-two and some more\n"
@@ -49,10 +48,7 @@ class Case:
     def __init__(self, place, how, text, **environment):
         self.input, self.output = os.path.join(place, "in"), os.path.join(place, "out")
         self.trace = os.path.join(place, "%s-%d.srec" % (how, len(os.listdir(place))))
-        write(self.input, text)
-        # An input as new as the recording would be kept, and the replay would not read the changed one.
-        while time.clock_gettime_ns(CLOCK_REALTIME_COARSE) <= os.stat(self.input).st_mtime_ns:
-            time.sleep(0.001)
+        write_old(self.input, text)
         self.recorded = run([SREPLAY, "record", "--from-start", "-o", self.trace, "--", PROGRAM, how, self.input, self.output], 60,
                             env={**os.environ, **environment})
         self.text = text
@@ -185,7 +181,7 @@ def killed_loop(tap, place):
     """Killed where it computes: the replay ends there, without waiting for the time of a stuck one."""
     c = Case.__new__(Case)
     c.input, c.output, c.trace, c.text = place + "/in", place + "/out", place + "/loop.srec", SHORT
-    write(c.input, SHORT)
+    write_old(c.input, SHORT)
     p = subprocess.Popen([SREPLAY, "record", "--from-start", "-o", c.trace, "--", PROGRAM, "for_ever", c.input, c.output],
                          stdout=subprocess.PIPE, start_new_session=True)
     p.stdout.readline()

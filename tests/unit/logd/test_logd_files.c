@@ -144,13 +144,22 @@ static const char *text_of(const json_t *files, size_t i, const char *key)
 	return json_string_value(json_object_get(json_array_get(files, i), key));
 }
 
+/* As old as most inputs are. */
+static void write_long_ago(const char *path, const char *text)
+{
+	const struct timespec times[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+
+	write_now(path, text);
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
 static void test_each_input_is_noted_once_with_size_and_hash(void **state)
 {
 	struct fixture *f = *state;
 	json_t *files;
 
-	write_now(in_dir(f, "a"), "abc");
-	write_now(in_dir(f, "b"), "");
+	write_long_ago(in_dir(f, "a"), "abc");
+	write_long_ago(in_dir(f, "b"), "");
 	start(f, false);
 	open_as_program(in_dir(f, "a"), O_RDONLY);
 	open_as_program(in_dir(f, "b"), O_RDONLY);
@@ -212,7 +221,7 @@ static void test_an_input_that_ends_is_kept(void **state)
 	struct fixture *f = *state;
 	json_t *files;
 
-	write_now(in_dir(f, "a"), "abc");
+	write_long_ago(in_dir(f, "a"), "abc");
 	start(f, false);
 	open_as_program(in_dir(f, "a"), O_RDONLY);
 	sr_files_ends(AT_FDCWD, in_dir(f, "a"), false);
@@ -224,6 +233,21 @@ static void test_an_input_that_ends_is_kept(void **state)
 	assert_string_equal(text_of(files, 0, "xxh3"), "78af5f94892f3950");
 	assert_string_equal(text_of(files, 1, "kept"), "files/78af5f94892f3950-3");
 	assert_int_equal(json_integer_value(json_object_get(json_array_get(files, 1), "note")), 1);
+	json_decref(files);
+}
+
+/* By a rank that was started first, and may remove it before the replay. */
+static void test_what_is_about_as_old_as_the_program_is_kept(void **state)
+{
+	struct fixture *f = *state;
+	json_t *files;
+
+	write_now(in_dir(f, "a"), "abc");
+	start(f, false);
+	open_as_program(in_dir(f, "a"), O_RDONLY);
+	files = noted(f);
+	assert_int_equal(json_array_size(files), 1);
+	assert_string_equal(text_of(files, 0, "kept"), "files/78af5f94892f3950-3");
 	json_decref(files);
 }
 
@@ -385,6 +409,7 @@ int main(void)
 	    FILES_TEST(test_what_is_no_input_is_not_noted),
 	    FILES_TEST(test_a_file_that_is_written_to_in_place_is_an_input),
 	    FILES_TEST(test_an_input_that_ends_is_kept),
+	    FILES_TEST(test_what_is_about_as_old_as_the_program_is_kept),
 	    FILES_TEST(test_what_was_written_since_the_recording_began_is_kept),
 	    FILES_TEST(test_kept_content_is_in_the_trace),
 	    FILES_TEST(test_a_file_that_changes_before_it_is_hashed_is_told),
