@@ -15,10 +15,11 @@ void sr_clock_region_use_cell(struct sr_clock_region *region, uint32_t cell)
 		;
 }
 
-void sr_clock_init(struct sr_clock *c, struct sr_clock_region *region, int member)
+void sr_clock_init(struct sr_clock *c, struct sr_clock_region *region, int member,
+		   const _Atomic uint64_t *drawn)
 {
 	assert(member >= 0 && member < SR_CLOCK_MEMBERS);
-	*c = (struct sr_clock){.region = region, .member = member};
+	*c = (struct sr_clock){.region = region, .member = member, .drawn = drawn};
 	atomic_store_explicit(&region->own, sr_clock_own_word(member, 0), memory_order_relaxed);
 }
 
@@ -203,7 +204,8 @@ static void raise_known(struct sr_clock *c, const struct sr_order *o)
 }
 
 uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atomic uint64_t *words,
-			uint32_t cells, struct sr_order *orders, uint32_t room, uint64_t *event)
+			uint32_t cells, struct sr_order *orders, uint32_t room,
+			struct sr_clock_moment *moment)
 {
 	struct news found[SR_CLOCK_ORDERS];
 	uint32_t n = 0, found_n = 0, limit = room_for(v, cells);
@@ -230,7 +232,9 @@ uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atom
 	 * The event is numbered before the words count as seen: a thread that finds them seen goes
 	 * on, and its next event must come after this one.
 	 */
-	*event = sr_clock_tick(c);
+	atomic_thread_fence(memory_order_acquire);
+	moment->behind = c->drawn ? load(c->drawn) : 0;
+	moment->event = sr_clock_tick(c);
 	for (uint32_t i = 0; i < n; i++)
 		raise_known(c, &orders[i]);
 	if (new_own)

@@ -163,12 +163,14 @@ void sr_clock_region_use_cell(struct sr_clock_region *region, uint32_t cell);
 struct sr_clock {
 	struct sr_clock_region *region; /* zeroed by its owner; `own` holds the event number */
 	int member;
+	const _Atomic uint64_t *drawn; /* a number that the process's threads raise as they go on; NULL: none */
 	/* The highest number found of each member. */
 	_Atomic uint64_t known[SR_CLOCK_MEMBERS];
 };
 
 /* Before other threads use it. */
-void sr_clock_init(struct sr_clock *c, struct sr_clock_region *region, int member);
+void sr_clock_init(struct sr_clock *c, struct sr_clock_region *region, int member,
+		   const _Atomic uint64_t *drawn);
 
 /* The number of the last event.  Any thread. */
 uint64_t sr_clock_now(const struct sr_clock *c);
@@ -191,6 +193,15 @@ struct sr_order {
 	uint64_t event;
 	uint8_t member;
 	uint8_t via; /* enum sr_order_via */
+};
+
+/*
+ * When orders were found: at this event of the process, and behind this number of its threads' (sr_clock.drawn).  All that
+ * was found came about before that number was read, and nobody has seen the event before: so what other threads did behind
+ * the next number may follow from the event, and nothing that was found from what they did there.
+ */
+struct sr_clock_moment {
+	uint64_t event, behind;
 };
 
 /* One merge finds at most so many. */
@@ -220,14 +231,15 @@ bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 		      const _Atomic uint64_t *words, uint32_t cells);
 
 /*
- * Finds the orders: puts up to `room` of them (3 to SR_CLOCK_ORDERS) into `orders`, and into *event
- * the number of a new event, at which they were found.  Returns how many; 0: there are none, and
+ * Finds the orders: puts up to `room` of them (3 to SR_CLOCK_ORDERS) into `orders`, and makes an event
+ * at which they were found: *moment.  Returns how many; 0: there are none, and
  * no event is made.  If the room that is left is less than SR_CLOCK_CELL_WORDS, there may be more.
  *
  * The caller has read the data before, and serialises the calls for one view.
  */
 uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atomic uint64_t *words,
-			uint32_t cells, struct sr_order *orders, uint32_t room, uint64_t *event);
+			uint32_t cells, struct sr_order *orders, uint32_t room,
+			struct sr_clock_moment *moment);
 
 /*
  * May an order have been missed?  The region has more cells than the READ, or both words of one are

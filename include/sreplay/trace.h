@@ -176,6 +176,12 @@ enum sr_record_kind {
 	 * find nothing): struct sr_cycle_payload.  Advances the SN by `calls`.  By the recorder.
 	 */
 	SR_REC_CYCLE = 19,
+	/*
+	 * Of a process with threads: the records that follow, up to the next one with an event number, came behind
+	 * this event of the process: a uint64_t.  By the recorder, in front of a CLOCK with orders, where the numbers
+	 * in the stream do not show it.
+	 */
+	SR_REC_BEHIND = 20,
 	/* The first kind that is a call; the trace's schema.json describes them.  Advances the SN
 	 * by one.  By the recorder, when the call has returned. */
 	SR_REC_CALL = 64,

@@ -508,6 +508,11 @@ bool sr_trace_has_sums(const struct sr_trace *t, int32_t rank)
 	return json_is_true(json_object_get(json_object_get(sr_trace_process(t, rank), "extra"), "sums"));
 }
 
+bool sr_trace_has_places(const struct sr_trace *t, int32_t rank)
+{
+	return json_is_true(json_object_get(json_object_get(sr_trace_process(t, rank), "extra"), "places"));
+}
+
 const uint8_t *sr_trace_process_id(const struct sr_trace *t, int32_t rank)
 {
 	const struct rank *r = find_rank(t, rank);

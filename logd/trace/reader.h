@@ -89,6 +89,9 @@ bool sr_trace_leaves_out(const struct sr_trace *t, int32_t rank);
 /* Do its calls' records lack checksums, of which it has the sums (SR_REC_CHECK)? */
 bool sr_trace_has_sums(const struct sr_trace *t, int32_t rank);
 
+/* Do its streams say where orders were found among the numbers of its threads (SR_REC_BEHIND)?  Not those of older builds. */
+bool sr_trace_has_places(const struct sr_trace *t, int32_t rank);
+
 /* process.json and schema.json of a rank, which belong to the trace.  NULL: no such rank. */
 const json_t *sr_trace_process(const struct sr_trace *t, int32_t rank);
 const char *sr_trace_schema(const struct sr_trace *t, int32_t rank, size_t *size);

@@ -27,7 +27,8 @@ const char *sr_record_name(uint16_t kind)
 	    [SR_REC_FORK] = "fork",
 	    [SR_REC_INPUT] = "input",
 	    [SR_REC_PLACE] = "place",
-    [SR_REC_CHECK] = "check",
+	    [SR_REC_CHECK] = "check",
+	    [SR_REC_BEHIND] = "behind",
 	};
 
 	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "unknown";

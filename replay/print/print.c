@@ -135,6 +135,14 @@ static json_t *decode_check(const struct sr_entry *e)
 	return json_pack("{s:s, s:s, s:s}", "record", sr_record_name(e->kind), "sent", sent, "received", received);
 }
 
+static json_t *decode_behind(const struct sr_entry *e)
+{
+	uint64_t event;
+
+	memcpy(&event, e->payload, sizeof(event));
+	return json_pack("{s:s, s:I}", "record", sr_record_name(e->kind), "order", (json_int_t)event);
+}
+
 static json_t *decode_connection(const struct sr_entry *e)
 {
 	struct sr_connection_payload p = {0};
@@ -208,6 +216,7 @@ static json_t *decode_other(const struct sr_entry *e)
 	    {SR_REC_CONNECTION, sizeof(struct sr_connection_payload), decode_connection},
 	    {SR_REC_EXEC, 0, decode_exec},
 	    {SR_REC_CHECK, sizeof(struct sr_check_payload), decode_check},
+	    {SR_REC_BEHIND, sizeof(uint64_t), decode_behind},
 	    {SR_REC_FORK, sizeof(struct sr_fork_payload), decode_fork},
 	    {SR_REC_PLACE, sizeof(struct sr_place_payload), decode_place},
 	    {SR_REC_RUN_TOKEN, sizeof(struct sr_token_payload), decode_run_token},

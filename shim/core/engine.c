@@ -8,7 +8,7 @@ void sr_engine_no_note(struct sr_thread *t, uint16_t kind, const void *payload, 
 {
 }
 
-void sr_engine_no_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
+void sr_engine_no_clock(struct sr_clock_moment moment, const struct sr_order *orders, uint32_t n)
 {
 }
 

@@ -14,11 +14,11 @@
 #include <stdint.h>
 
 #include "logd/base/compiler.h"
+#include "nicclock/clock.h"
 #include "shim/core/call.h"
 
 struct sr_idle;
 struct sr_image_origin;
-struct sr_order;
 struct sr_signal_payload;
 struct sr_thread;
 
@@ -43,9 +43,9 @@ struct sr_engine {
 	void (*note)(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
 	/*
 	 * Recording: writes an event of the process's clock, with the orders that were found at
-	 * it.
+	 * it, and when (nicclock/clock.h), in the numbers of order.h; behind 0: with the call under way.
 	 */
-	void (*clock)(uint64_t event, const struct sr_order *orders, uint32_t n);
+	void (*clock)(struct sr_clock_moment moment, const struct sr_order *orders, uint32_t n);
 
 	/* The lowest of sreplay's descriptors that is at least fd, or -1. See own_fds.h. */
 	int (*own_fd_from)(int fd);
@@ -144,7 +144,7 @@ extern const struct sr_engine *sr_engine SR_HIDDEN;
 
 /* Operations that do nothing. */
 void sr_engine_no_note(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
-void sr_engine_no_clock(uint64_t event, const struct sr_order *orders, uint32_t n);
+void sr_engine_no_clock(struct sr_clock_moment moment, const struct sr_order *orders, uint32_t n);
 int sr_engine_no_fd(int fd);
 bool sr_engine_no_heap(struct sr_thread *t);
 bool sr_engine_any_signal(struct sr_thread *t, struct sr_signal_payload *signal);
@@ -166,10 +166,10 @@ static inline void sr_engine_note(struct sr_thread *t, uint16_t kind, const void
 		sr_engine->note(t, kind, payload, size);
 }
 
-static inline void sr_engine_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
+static inline void sr_engine_clock(struct sr_clock_moment moment, const struct sr_order *orders, uint32_t n)
 {
 	if (sr_engine)
-		sr_engine->clock(event, orders, n);
+		sr_engine->clock(moment, orders, n);
 }
 
 static inline void sr_engine_releases(struct sr_thread *t)

@@ -146,6 +146,7 @@ struct sr_thread {
 	struct sr_buf buf;
 
 	struct sr_order_stream orders; /* what its stream says about the process's clock */
+	uint64_t shown; /* recording: the last number of order.h that its stream shows */
 
 	/*
 	 * The last record (empty if it was a long one), and how often it has been repeated since.

@@ -114,7 +114,7 @@ INLINE void begin(struct recording *r, void *site, const enum threads how)
 INLINE void put_order(struct recording *r)
 {
 	for (unsigned int i = 0; i < r->head.orders; i++)
-		sr_put_u64(&r->t->buf, r->order[i]);
+		sr_put_u64(&r->t->buf, r->t->shown = r->order[i]);
 }
 
 /* Draws the event at which the thread continues after the real call, if the call has one. */

@@ -118,6 +118,7 @@ bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 	inherited_signals(&ignored, &blocked);
 	n = snprintf(extra, size,
 		     "{\"recorded_from\":\"%s\",\"syscall_trap\":%s,\"tsc\":%s,\"pid\":%ld,\"member\":%d,\"order\":%s,\"sums\":%s,"
+		     "\"places\":true,"
 		     "\"stdout_line_buffered\":%s,"
 		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
 		     "\"stack\":\"%#llx\",\"random\":\"%s\",\"libraries_below\":\"%#llx\",\"vdso\":\"%#lx\","

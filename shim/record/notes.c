@@ -42,7 +42,16 @@ static void put_clock(struct sr_thread *t, uint64_t event, const struct sr_order
 	sr_ring_commit(&t->ring, sr_order_encode(&t->orders, event, orders, n, room));
 }
 
-void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
+/* The stream's own numbers show it nearly always. */
+static void put_behind(struct sr_thread *t, uint64_t behind)
+{
+	if (!sr_threaded || !behind || behind == t->shown)
+		return;
+	t->shown = behind;
+	sr_emit(t, SR_REC_BEHIND, &behind, sizeof(behind));
+}
+
+void sr_record_clock(struct sr_clock_moment moment, const struct sr_order *orders, uint32_t n)
 {
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before = sr_enter(t);
@@ -51,7 +60,8 @@ void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
 		sr_record_start_thread(t);
 	if (!t->silent) {
 		sr_flush_repeats(t);
-		put_clock(t, event, orders, n);
+		put_behind(t, moment.behind);
+		put_clock(t, moment.event, orders, n);
 		/*
 		 * The call under way follows this record, so it is no repeat even if it looks
 		 * the same.

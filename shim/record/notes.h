@@ -6,10 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sr_order;
+#include "nicclock/clock.h"
+
 struct sr_thread;
 
 void sr_record_note(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
-void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n);
+void sr_record_clock(struct sr_clock_moment moment, const struct sr_order *orders, uint32_t n);
 
 #endif

@@ -8,6 +8,8 @@
 void sr_serial_note(struct sr_thread *t, const struct sr_token_payload *p)
 {
 	sr_idle_polls_forget(t);
+	if (p->event)
+		t->shown = p->event;
 	sr_record_note(t, SR_REC_RUN_TOKEN, p, sizeof(*p));
 }
 

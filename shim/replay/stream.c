@@ -135,8 +135,8 @@ bool sr_replay_peek(struct sr_thread *t)
 		else
 			s->peeked =
 			    !is_taken(s) && s->next.kind != SR_REC_PAD &&
-			    s->next.kind != SR_REC_CLOCK && s->next.kind != SR_REC_CONNECTION &&
-			    s->next.kind != SR_REC_EXPOSED_COUNTS;
+			    s->next.kind != SR_REC_CLOCK && s->next.kind != SR_REC_BEHIND &&
+			    s->next.kind != SR_REC_CONNECTION && s->next.kind != SR_REC_EXPOSED_COUNTS;
 	}
 	if (s->next.kind == SR_REC_PLACE && !s->awaits_place)
 		sr_replay_await_place(t);

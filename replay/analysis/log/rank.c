@@ -17,11 +17,20 @@ struct repeated {
 	uint64_t left, sn; /* how often it is still to be repeated, and the next SN */
 };
 
+/* Orders that were found together, in front of the thread's next call. */
+struct found {
+	uint64_t behind;        /* behind this event */
+	uint64_t first;         /* their first event of the rank's clock */
+	size_t clocks, exposed; /* so many of the source's are theirs, with what came before; 0: there are none */
+};
+
 /* A thread's stream, at its next relevant call. */
 struct source {
 	struct sr_stream *stream;
 	uint32_t thread;
-	uint64_t key; /* number of the call's event; without one, of the last event */
+	uint64_t key;   /* number of the call's event; without one, of the last event */
+	uint64_t clock; /* of the rank's clock: what was found behind the same event comes in this order; 0: a call */
+	uint64_t last;  /* event number that the stream has shown last */
 	struct sr_log_call call;
 	struct sr_entry entry;
 	struct sr_order_stream orders;
@@ -31,6 +40,8 @@ struct source {
 	size_t exposed_n, exposed_room;
 	uint8_t *bytes; /* payloads of SR_REC_EXPOSED */
 	size_t bytes_n, bytes_room;
+	struct found found;
+	bool holds; /* a part was handed out: `entry` is still to be taken */
 	uint64_t last_sn, offset;
 	struct repeated again;
 	bool over;
@@ -40,7 +51,7 @@ struct source {
 struct sr_log_rank {
 	struct sr_log_kinds kinds;
 	int32_t number;
-	bool control_only;
+	bool control_only, has_places;
 	struct sr_log_wanted wanted;
 	struct source *sources;
 	size_t sources_n;
@@ -68,23 +79,52 @@ static int keep_clock(struct source *s, uint64_t event, const struct sr_order *o
 	return 0;
 }
 
-static int take_clock(struct source *s, const struct sr_entry *e)
+/* 1: what was found before comes first, since other threads may have gone on in between. */
+static int begin_found(const struct sr_log_rank *r, struct source *s, uint64_t event, uint64_t before)
+{
+	struct found *f = &s->found;
+
+	if (r->has_places && f->clocks && (f->behind != s->last || event != before + 1))
+		return 1;
+	if (!f->clocks)
+		*f = (struct found){.behind = s->last, .first = event};
+	return 0;
+}
+
+static void end_found(struct source *s)
+{
+	s->found.clocks = s->clocks_n;
+	s->found.exposed = s->exposed_n;
+}
+
+/* 1: the orders found before come first, and the record is still to be taken. */
+static int take_clock(const struct sr_log_rank *r, struct source *s, const struct sr_entry *e)
 {
 	uint32_t size = (uint32_t)e->size, at;
 	struct sr_order order;
+	const uint64_t before = s->orders.event;
 	int n = sr_order_decode_event(&s->orders, e->payload, size), err;
+	const bool found = n > 0 && size > (uint32_t)n;
 
 	if (n < 0)
 		return n;
+	if (found && begin_found(r, s, s->orders.event, before)) {
+		s->orders.event = before;
+		return 1;
+	}
 	err = keep_clock(s, s->orders.event, NULL);
 	for (at = (uint32_t)n; !err; at += (uint32_t)n) {
 		n = sr_order_decode(&s->orders, (const uint8_t *)e->payload + at, size - at,
 				    &order);
-		if (n <= 0)
+		if (n < 0)
 			return n;
+		if (!n)
+			break;
 		if (order.via != SR_ORDER_SHORT)
 			err = keep_clock(s, s->orders.event, &order);
 	}
+	if (found)
+		end_found(s);
 	return err;
 }
 
@@ -112,6 +152,9 @@ static int keep_exposed(struct source *s, const struct sr_entry *e)
 	s->exposed[s->exposed_n++] = (struct sr_log_exposed){s->clocks_n, s->bytes_n, e->size};
 	memcpy(s->bytes + s->bytes_n, e->payload, e->size);
 	s->bytes_n += (e->size + 7) & ~(size_t)7;
+	/* The values that orders were found with. */
+	if (s->found.clocks && s->found.clocks == s->clocks_n)
+		end_found(s);
 	return 0;
 }
 
@@ -138,20 +181,94 @@ static enum sr_log_place place_of(const struct sr_log_rank *r, const struct sour
 	return is_wait(what) ? SR_LOG_AT_RETURN : SR_LOG_AT_ENTRY;
 }
 
-static int take_call(struct source *s, enum sr_what what, enum sr_log_place place, const struct sr_entry *e)
+static uint64_t number_at(const struct sr_entry *e, unsigned int from_end)
+{
+	uint64_t number;
+
+	memcpy(&number, (const uint8_t *)e->payload + e->size - from_end * sizeof(number), sizeof(number));
+	return number;
+}
+
+/* False: the payload is damaged. */
+static bool get_head(const struct sr_entry *e, struct sr_call_head *head)
+{
+	if (e->size < sizeof(*head))
+		return false;
+	memcpy(head, e->payload, sizeof(*head));
+	return sizeof(*head) + head->in_size + head->orders * sizeof(uint64_t) <= e->size;
+}
+
+/* The call's place among the numbers: its own or, without one, that of what the thread did last. */
+static uint64_t key_of(const struct source *s, enum sr_log_place place, const struct sr_entry *e, unsigned int orders)
+{
+	return !orders ? s->last : number_at(e, place == SR_LOG_AT_RETURN ? 1 : orders);
+}
+
+static void place_at(struct source *s, uint64_t key, uint64_t clock)
+{
+	if (s->key != key || clock)
+		s->clock = clock;
+	s->key = key;
+}
+
+/* What was found in front of it was found at its place, if not before. */
+static void place_call(struct source *s, uint64_t key)
+{
+	place_at(s, key, s->found.clocks && s->found.behind == key ? s->found.first : 0);
+}
+
+/* What was found in front of the call has a place of its own. */
+static int give_found(struct source *s, uint64_t sn)
+{
+	place_at(s, s->found.behind, s->found.first);
+	s->holds = true;
+	s->call = (struct sr_log_call){.thread = s->thread,
+				       .sn = sn,
+				       .is_part = true,
+				       .clocks = s->clocks,
+				       .clocks_n = s->found.clocks,
+				       .exposed = s->exposed,
+				       .exposed_n = s->found.exposed,
+				       .exposed_bytes = s->bytes};
+	return 1;
+}
+
+/* What was handed out is over. */
+static void drop_given(struct source *s)
+{
+	const struct found *f = &s->found;
+
+	if (!s->holds) {
+		s->clocks_n = s->exposed_n = s->bytes_n = 0;
+		s->found.clocks = 0;
+		return;
+	}
+	s->clocks_n -= f->clocks;
+	s->exposed_n -= f->exposed;
+	memmove(s->clocks, s->clocks + f->clocks, s->clocks_n * sizeof(*s->clocks));
+	if (s->exposed_n)
+		memmove(s->exposed, s->exposed + f->exposed, s->exposed_n * sizeof(*s->exposed));
+	for (size_t i = 0; i < s->exposed_n; i++)
+		s->exposed[i].clocks -= f->clocks;
+	s->found.clocks = 0;
+}
+
+static int take_call(const struct sr_log_rank *r, struct source *s, enum sr_what what, enum sr_log_place place,
+		     const struct sr_entry *e)
 {
 	struct sr_call_head head;
 	const uint8_t *p = e->payload, *numbers;
+	uint64_t key;
 
-	if (e->size < sizeof(head))
+	if (!get_head(e, &head))
 		return -EBADMSG;
-	memcpy(&head, p, sizeof(head));
-	if (sizeof(head) + head.in_size + head.orders * sizeof(uint64_t) > e->size)
-		return -EBADMSG;
-	numbers = p + e->size - head.orders * sizeof(uint64_t);
+	key = key_of(s, place, e, head.orders);
+	if (r->has_places && s->found.clocks && s->found.behind < key)
+		return give_found(s, e->sn);
+	place_call(s, key);
 	if (head.orders)
-		memcpy(&s->key, place == SR_LOG_AT_RETURN ? p + e->size - sizeof(s->key) : numbers,
-		       sizeof(s->key));
+		s->last = number_at(e, 1);
+	numbers = p + e->size - head.orders * sizeof(uint64_t);
 	s->call = (struct sr_log_call){
 	    .what = head.error == -1 ? SR_WHAT_NOTHING : what, /* cancelled: no results */
 	    .thread = s->thread,
@@ -163,6 +280,11 @@ static int take_call(struct source *s, enum sr_what what, enum sr_log_place plac
 	    .in_size = head.in_size,
 	    .out = p + sizeof(head) + head.in_size,
 	    .out_size = (size_t)(numbers - p) - sizeof(head) - head.in_size,
+	    .clocks = s->clocks,
+	    .clocks_n = s->clocks_n,
+	    .exposed = s->exposed,
+	    .exposed_n = s->exposed_n,
+	    .exposed_bytes = s->bytes,
 	};
 	return 1;
 }
@@ -176,9 +298,9 @@ static bool is_idle(const struct sr_log_call *c)
 static int take_matching(const struct sr_log_rank *r, struct source *s, enum sr_what what,
 			 enum sr_log_place place, const struct sr_entry *e)
 {
-	int got = take_call(s, what, place, e);
+	int got = take_call(r, s, what, place, e);
 
-	if (got > 0 && what)
+	if (got > 0 && what && !s->holds)
 		s->call.opcode = r->kinds.opcode[e->kind - SR_REC_CALL];
 	return got;
 }
@@ -202,6 +324,8 @@ static int take_again(const struct sr_log_rank *r, struct source *s)
 	    .kind = a->kind, .sn = a->sn++, .payload = a->payload, .size = (uint32_t)a->size};
 
 	a->left--;
+	/* A writer puts nothing in front of a repetition. */
+	s->found.clocks = 0;
 	return take_matching(r, s, a->what, place_of(r, s, a->what, e.sn), &e);
 }
 
@@ -216,7 +340,14 @@ static bool matters(const struct sr_log_rank *r, const struct source *s, enum sr
 static int take_end(struct source *s)
 {
 	s->over = !s->clocks_n && !s->exposed_n;
-	s->call = (struct sr_log_call){.thread = s->thread, .sn = s->last_sn + 1};
+	place_call(s, s->found.clocks ? s->found.behind : s->last);
+	s->call = (struct sr_log_call){.thread = s->thread,
+				       .sn = s->last_sn + 1,
+				       .clocks = s->clocks,
+				       .clocks_n = s->clocks_n,
+				       .exposed = s->exposed,
+				       .exposed_n = s->exposed_n,
+				       .exposed_bytes = s->bytes};
 	return s->over ? 0 : 1;
 }
 
@@ -237,48 +368,107 @@ static bool is_end(const struct sr_entry *e)
 	       (e->kind == SR_REC_MARK && mark->reason == SR_MARK_ENDED);
 }
 
-/* 1: s->call is the next relevant call; 0: the end; -errno. */
+/* 1: s->call is relevant, or a part of what comes before it; 0: it is not; -errno. */
+static int take_record_of_call(struct sr_log_rank *r, struct source *s, const struct sr_entry *e)
+{
+	enum sr_what what = sr_log_what(&r->kinds, e->kind);
+	enum sr_log_place place = place_of(r, s, what, e->sn);
+	struct sr_call_head head;
+	int got;
+
+	s->last_sn = e->sn;
+	s->again.size = 0;
+	if (!matters(r, s, what, place)) {
+		if (get_head(e, &head) && head.orders)
+			s->last = number_at(e, 1);
+		return 0;
+	}
+	got = take_matching(r, s, what, place, e);
+	if (got > 0 && !s->holds)
+		keep_for_repeats(s, what, e);
+	return got;
+}
+
+static void take_token(struct source *s, const struct sr_entry *e)
+{
+	struct sr_token_payload p;
+
+	if (e->size < sizeof(p))
+		return;
+	memcpy(&p, e->payload, sizeof(p));
+	if (p.event)
+		s->last = p.event;
+}
+
+static void take_behind(struct source *s, const struct sr_entry *e)
+{
+	if (e->size >= sizeof(s->last))
+		memcpy(&s->last, e->payload, sizeof(s->last));
+}
+
+/* A record that is no call.  1: s->call is what was found before it; 0; -errno. */
+static int take_note(struct sr_log_rank *r, struct source *s, const struct sr_entry *e)
+{
+	int got;
+
+	switch (e->kind) {
+	case SR_REC_CLOCK:
+		got = r->control_only ? 0 : take_clock(r, s, e);
+		return got > 0 ? give_found(s, s->last_sn + 1) : got;
+	case SR_REC_EXPOSED:
+		return r->control_only ? 0 : keep_exposed(s, e);
+	case SR_REC_RUN_TOKEN:
+		take_token(s, e);
+		return 0;
+	case SR_REC_BEHIND:
+		take_behind(s, e);
+		return 0;
+	case SR_REC_MARK:
+		note_mark(r, e);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static int next_entry(struct sr_log_rank *r, struct source *s)
+{
+	int got;
+
+	if (s->holds) {
+		s->holds = false;
+		return 1;
+	}
+	got = sr_stream_next(s->stream, &s->entry);
+	if (got <= 0)
+		return got;
+	r->records++;
+	s->offset = s->entry.offset;
+	s->cut = !is_end(&s->entry);
+	return 1;
+}
+
+/* 1: s->call is the next relevant call, or a part; 0: the end; -errno. */
 static int advance(struct sr_log_rank *r, struct source *s)
 {
-	struct sr_entry *e = &s->entry;
-	enum sr_log_place place;
-	enum sr_what what;
-	int got, err = 0;
+	const struct sr_entry *e = &s->entry;
+	int got, taken;
 
-	s->clocks_n = s->exposed_n = s->bytes_n = 0;
+	drop_given(s);
 	if (s->again.left)
 		return take_again(r, s);
-	while ((got = sr_stream_next(s->stream, e)) > 0) {
-		r->records++;
-		s->offset = e->offset;
-		s->cut = !is_end(e);
-		if (e->kind >= SR_REC_CALL) {
-			what = sr_log_what(&r->kinds, e->kind);
-			s->last_sn = e->sn;
-			s->again.size = 0;
-			place = place_of(r, s, what, e->sn);
-			if (!matters(r, s, what, place))
-				continue;
-			got = take_matching(r, s, what, place, e);
-			if (got > 0)
-				keep_for_repeats(s, what, e);
-			return got;
-		}
+	while ((got = next_entry(r, s)) > 0) {
 		if (e->kind == SR_REC_REPEAT) {
 			s->last_sn = e->sn + e->count - 1;
 			s->again.left = s->again.size ? e->count : 0;
 			s->again.sn = e->sn;
 			if (s->again.left)
 				return take_again(r, s);
+			continue;
 		}
-		if (e->kind == SR_REC_CLOCK && !r->control_only)
-			err = take_clock(s, e);
-		else if (e->kind == SR_REC_EXPOSED && !r->control_only)
-			err = keep_exposed(s, e);
-		else if (e->kind == SR_REC_MARK)
-			note_mark(r, e);
-		if (err)
-			return err;
+		taken = e->kind >= SR_REC_CALL ? take_record_of_call(r, s, e) : take_note(r, s, e);
+		if (taken)
+			return taken;
 	}
 	return got < 0 ? got : take_end(s);
 }
@@ -287,7 +477,9 @@ static int advance(struct sr_log_rank *r, struct source *s)
 
 static bool goes_before(const struct source *a, const struct source *b)
 {
-	return a->key != b->key ? a->key < b->key : a->thread < b->thread;
+	if (a->key != b->key)
+		return a->key < b->key;
+	return a->clock != b->clock ? a->clock < b->clock : a->thread < b->thread;
 }
 
 static void sink(struct sr_log_rank *r, size_t i)
@@ -360,6 +552,7 @@ int sr_log_rank_open(struct sr_log_rank **rank, struct sr_trace *t, int32_t numb
 		return sr_error_set(err, -ENOMEM, "no memory left");
 	r->number = number;
 	r->control_only = control_only;
+	r->has_places = sr_trace_has_places(t, number);
 	if (wanted)
 		r->wanted = *wanted;
 	r->sources = calloc(n + 1, sizeof(*r->sources));
@@ -417,11 +610,6 @@ int sr_log_rank_next(struct sr_log_rank *r, struct sr_log_call *call, struct sr_
 		return ret;
 	r->given = r->heap[0];
 	*call = r->given->call;
-	call->clocks = r->given->clocks;
-	call->clocks_n = r->given->clocks_n;
-	call->exposed = r->given->exposed;
-	call->exposed_n = r->given->exposed_n;
-	call->exposed_bytes = r->given->bytes;
 	return 1;
 }
 

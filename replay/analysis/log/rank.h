@@ -4,7 +4,8 @@
  *
  * The order is that of the event numbers (shim/core/order.h): the threads can have seen each other
  * in it.  Records that are no calls (clocks, values in exposed regions) come with the call that
- * follows them.
+ * follows them, or as a part of it: orders were found at their place among the numbers (SR_REC_BEHIND),
+ * and other threads may have gone on between that and the call.
  */
 #ifndef REPLAY_ANALYSIS_LOG_RANK_H
 #define REPLAY_ANALYSIS_LOG_RANK_H
@@ -37,6 +38,7 @@ struct sr_log_call {
 	uint8_t opcode;
 	uint32_t thread;
 	bool is_wanted; /* struct sr_log_wanted */
+	bool is_part;   /* only clocks and values that came in front of the call, which comes later */
 	uint64_t sn; /* at the end of a stream: of its last call */
 	uint64_t site, result;
 	const uint8_t *in, *out; /* valid until the next call is requested */

@@ -7,6 +7,12 @@
 
 #include "replay/analysis/process/history.h"
 
+/* Where a thread is, and the step in which it came there: it may come in parts (struct sr_log_call). */
+struct place {
+	uint64_t sn, entered;
+	uint32_t fault;
+};
+
 /* For the histories of all ranks together. */
 #define BUDGET_BYTES (96u << 20)
 
@@ -27,6 +33,8 @@ struct rank {
 	struct candidate *candidates;
 	struct sr_position *enforced; /* of each candidate: what a wait for it enforces, by rank */
 	size_t candidates_n;
+	struct place *places; /* by thread */
+	size_t places_n;
 };
 
 struct sr_knowledge {
@@ -98,6 +106,7 @@ void sr_knowledge_free(struct sr_knowledge *k)
 		free(r->waited);
 		free(r->candidates);
 		free(r->enforced);
+		free(r->places);
 	}
 	if (k)
 		free(k->ranks);
@@ -109,15 +118,36 @@ uint64_t sr_knowledge_weakened(const struct sr_knowledge *k)
 	return k->weakened;
 }
 
+/* NULL: no memory. */
+static struct place *place_of(struct rank *r, uint32_t thread)
+{
+	if (thread >= r->places_n) {
+		size_t n = 2 * ((size_t)thread + 1);
+		struct place *more = realloc(r->places, n * sizeof(*more));
+
+		if (!more)
+			return NULL;
+		memset(more + r->places_n, 0, (n - r->places_n) * sizeof(*more));
+		r->places = more;
+		r->places_n = n;
+	}
+	return &r->places[thread];
+}
+
 void sr_knowledge_enter(struct sr_knowledge *k, size_t rank, uint32_t thread, uint64_t sn,
 			uint32_t fault)
 {
 	struct rank *r = &k->ranks[rank];
+	struct place *p = place_of(r, thread);
 
 	r->now.thread = thread;
 	r->now.sn = sn;
 	r->now.fault = fault;
 	r->now.entered = ++r->now.step;
+	if (p && p->entered && p->sn == sn && p->fault == fault)
+		r->now.entered = p->entered;
+	else if (p)
+		*p = (struct place){sn, r->now.entered, fault};
 }
 
 const struct sr_position *sr_knowledge_now(const struct sr_knowledge *k, size_t rank)

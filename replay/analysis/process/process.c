@@ -160,6 +160,8 @@ static int enter(struct process *p, size_t rank)
 
 	if (ret)
 		return ret;
+	if (r->call.is_part && r->clocks == r->call.clocks_n)
+		return 0;
 	enter_at(p, rank, r->call.sn, 0);
 	return take_clocks(p, rank, r->call.clocks_n);
 }
@@ -229,7 +231,7 @@ static int step(struct process *p, size_t rank, bool many)
 			return 1;
 		r->entered = true;
 		r->completion = r->segment = 0;
-		p->counts->calls++;
+		p->counts->calls += !r->call.is_part;
 	}
 	ret = take_call(p, rank);
 	if (ret)

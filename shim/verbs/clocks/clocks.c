@@ -13,6 +13,7 @@
 #include "logd/ring/socket_path.h"
 #include "shim/core/call.h"
 #include "shim/core/engine.h"
+#include "shim/core/order.h"
 #include "shim/core/thread.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/map.h"
@@ -160,7 +161,7 @@ void sr_clocks_start(const struct sr_settings *s, bool member)
 		return;
 	}
 	if (member)
-		sr_clock_init(&self.clock, &self.memory->region, s->member);
+		sr_clock_init(&self.clock, &self.memory->region, s->member, &sr_events.drawn);
 	self.members = (uint32_t)s->members;
 	self.with_oneself = s->clocks == SR_CLOCKS_SELF;
 	sr_clocks_member = member;
@@ -587,34 +588,19 @@ void sr_clocks_tick(struct sr_clock_qp *c)
 	uint64_t event = sr_clock_tick(&self.clock);
 
 	c->word = sr_clock_cell_word(self.clock.member, event);
-	sr_engine_clock(event, NULL, 0);
-}
-
-/*
- * Orders that several threads find have contradicted each other (OpenMPI's progress thread, 2 of some 12 recordings).
- * There is no plan then, without which nothing can be produced again.
- */
-static void note_finder(void)
-{
-	static _Atomic uint32_t finder; /* the thread's number and 1 */
-	uint32_t none = 0, me = sr_self.number + 1;
-
-	if (!atomic_compare_exchange_strong(&finder, &none, me) && none != me)
-		sr_clocks_meet_stranger();
+	sr_engine_clock((struct sr_clock_moment){.event = event}, NULL, 0);
 }
 
 static void merge(struct sr_clock_view *v, const _Atomic uint64_t *words, uint32_t cells)
 {
 	struct sr_order orders[SR_CLOCK_ORDERS];
-	uint64_t event;
+	struct sr_clock_moment moment;
 	uint32_t n;
 
 	do {
-		n = sr_clock_merge(&self.clock, v, words, cells, orders, SR_CLOCK_ORDERS, &event);
-		if (n) {
-			note_finder();
-			sr_engine_clock(event, orders, n);
-		}
+		n = sr_clock_merge(&self.clock, v, words, cells, orders, SR_CLOCK_ORDERS, &moment);
+		if (n)
+			sr_engine_clock(moment, orders, n);
 	} while (n + SR_CLOCK_CELL_WORDS > SR_CLOCK_ORDERS);
 }
 
@@ -626,7 +612,7 @@ static void note_short(struct sr_clock_qp *c, uint64_t in_use)
 {
 	struct sr_order missed = {.member = (uint8_t)self.clock.member, .via = SR_ORDER_SHORT};
 
-	sr_engine_clock(sr_clock_tick(&self.clock), &missed, 1);
+	sr_engine_clock((struct sr_clock_moment){.event = sr_clock_tick(&self.clock)}, &missed, 1);
 	c->cells_count = cells_to_read((uint32_t)in_use);
 	/* Later READs fetch more cells. */
 	c->read_sge.length = (uint32_t)sr_clock_read_bytes(c->cells_count);
@@ -671,5 +657,5 @@ void sr_clocks_sample_peers(void)
 void sr_clocks_store(void)
 {
 	if (sr_clocks_member && !sr_thread_is_busy(&sr_self))
-		sr_engine_clock(sr_clock_tick(&self.clock), NULL, 0);
+		sr_engine_clock((struct sr_clock_moment){.event = sr_clock_tick(&self.clock)}, NULL, 0);
 }

@@ -55,7 +55,7 @@ struct run {
 	struct trace_maker *m;
 	uint64_t seed;
 	int ranks, threads;
-	bool clocks, same_numbers;
+	bool clocks, same_numbers, places;
 	struct rank rank[RANKS];
 	uint64_t numbered;
 	/* before[a][b]: node a happened before node b. */
@@ -97,11 +97,12 @@ static uint32_t psn(int rank, int peer)
 
 static void begin(struct run *r, const char *dir)
 {
-	char extra[64];
+	char extra[96];
 
 	r->m = trace_maker_new(dir);
 	for (int i = 0; i < r->ranks; i++) {
-		snprintf(extra, sizeof(extra), "{\"member\": %d}", r->clocks ? i : -1);
+		snprintf(extra, sizeof(extra), "{\"member\": %d, \"places\": %s}", r->clocks ? i : -1,
+			 r->places ? "true" : "false");
 		trace_maker_rank(r->m, i, extra);
 		for (int k = 0; k < r->ranks; k++)
 			if (k != i)
@@ -119,6 +120,8 @@ static uint64_t tick(struct run *r, int i, uint32_t thread, const struct sr_orde
 	uint64_t event = ++k->event;
 
 	k->call_of_event[event] = k->calls;
+	if (n && r->places && r->threads > 1)
+		trace_maker_record(r->m, i, thread, SR_REC_BEHIND, &r->numbered, sizeof(r->numbered));
 	trace_maker_record(r->m, i, thread, SR_REC_CLOCK, bytes,
 			   sr_order_encode(&k->streams[thread], event, orders, n, bytes));
 	return event;
@@ -389,6 +392,7 @@ static enum verdict one(uint64_t seed, int threads, bool clocks, bool same_numbe
 	run.threads = threads;
 	run.clocks = clocks;
 	run.same_numbers = same_numbers;
+	run.places = seed % 4; /* traces of older builds have none */
 	go(&run, dir);
 	if (!sr_trace_open(&t, dir, &err) && !sr_plan_make(t, NULL, 0, NULL, &counts, &err) &&
 	    !sr_plan_open(&p, t, &err) && !counts.unmatched && !counts.weakened &&
@@ -446,7 +450,7 @@ static bool begin_pair(char *dir)
 		return false;
 	memset(&run, 0, sizeof(run));
 	run.ranks = 2;
-	run.clocks = true;
+	run.clocks = run.places = true;
 	begin(&run, dir);
 	return true;
 }
@@ -505,6 +509,84 @@ static bool ranks_talk_between_calls(void)
 	called(&run, 1, 0, trace_poll_cq(run.m, 1, 0, NULL, 0, 0));
 	ret = plan_of_pair(dir, &err);
 	return !ret && remove_all(dir);
+}
+
+/* A call that only has numbers: log processing does not use it. */
+static void pass(int rank, uint32_t thread, uint64_t order)
+{
+	static const uint64_t lock = 0x1000;
+
+	trace_maker_call_ordered(run.m, rank, thread, SR_CALL_pthread_mutex_unlock, 0, &lock, sizeof(lock), NULL, 0,
+				 &order, 1);
+}
+
+static struct sr_order of_rank(uint8_t member, uint64_t event, uint8_t via)
+{
+	return (struct sr_order){.member = member, .event = event, .via = via};
+}
+
+static void poll_at(int rank, uint32_t thread, uint64_t number)
+{
+	called(&run, rank, thread, trace_poll_cq(run.m, rank, thread, NULL, 0, number));
+}
+
+/* Rank 1 has found rank 0's first event. */
+static void answer(uint8_t via)
+{
+	struct sr_order found = of_rank(0, 1, via);
+
+	tick(&run, 1, 0, &found, 1);
+	poll_at(1, 0, 0);
+}
+
+/* Thread 1 finds, in a poll without a number, what follows from thread 0's post: its calls in between had numbers. */
+static bool idle_poll_has_its_place(void)
+{
+	char dir[] = "/tmp/sreplay-process.XXXXXX";
+	struct trace_request write = {.opcode = IBV_WR_RDMA_WRITE, .length = 8, .remote = 0x9000};
+	struct sr_order found = of_rank(1, 1, SR_ORDER_CELL);
+	struct sr_error err = {""};
+
+	if (!begin_pair(dir))
+		return false;
+	poll_at(0, 1, 1);
+	tick(&run, 0, 0, NULL, 0);
+	called(&run, 0, 0, trace_post_send(run.m, 0, 0, qp_address(0, 1), &write, 1, 2));
+	pass(0, 1, 3);
+	answer(SR_ORDER_CELL);
+	tick(&run, 0, 1, &found, 1);
+	poll_at(0, 1, 0);
+	return !plan_of_pair(dir, &err) && remove_all(dir);
+}
+
+/*
+ * Rank 1 reads that rank 0 has found something, and answers.  Thread 1 of rank 0 finds the answer, while thread 0, which had
+ * found the first, has not made its next call.  told: a record says when that was.
+ */
+static bool orders_have_their_place(bool told)
+{
+	char dir[] = "/tmp/sreplay-process.XXXXXX";
+	struct sr_order first = of_rank(1, 1, SR_ORDER_CELL), second = of_rank(1, 2, SR_ORDER_CELL);
+	const uint64_t behind = 1;
+	struct sr_error err = {""};
+
+	if (!begin_pair(dir))
+		return false;
+	if (told) {
+		pass(0, 1, 1);
+		trace_maker_record(run.m, 0, 0, SR_REC_BEHIND, &behind, sizeof(behind));
+	} else {
+		pass(0, 0, 1);
+	}
+	tick(&run, 0, 0, &first, 1);
+	tick(&run, 1, 0, NULL, 0);
+	poll_at(1, 0, 0);
+	answer(SR_ORDER_OWN);
+	pass(0, 1, 2);
+	tick(&run, 0, 1, &second, 1);
+	poll_at(0, 1, 3);
+	poll_at(0, 0, 4);
+	return !plan_of_pair(dir, &err) && remove_all(dir);
 }
 
 /* A value that a fault finds, with the order before it: rank 1 loads what rank 0 wrote. */
@@ -695,6 +777,9 @@ int main(int argc, char **argv)
 	result(contradiction_is_noticed(),
 	       "orders that contradict each other are refused, in words");
 	result(ranks_talk_between_calls(), "orders between two calls of a rank, both ways");
+	result(idle_poll_has_its_place(), "what a poll without a number finds is behind the thread's last number");
+	result(orders_have_their_place(false) && orders_have_their_place(true),
+	       "what a thread found long before its next call is found where it was");
 	result(faults_wait(),
 	       "exposed memory: a load waits for the write that it saw, and is to be compared with it");
 	result(binding_completes(), "a memory window that ibv_bind_mw binds has its completion");

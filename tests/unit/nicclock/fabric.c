@@ -179,7 +179,7 @@ static void create_process(struct fabric *f, int i)
 	p->view = zeroed(sr_clock_view_bytes(cells_of(f)));
 	p->view->cells = cells_of(f);
 	if (p->member >= 0)
-		sr_clock_init(&p->clock, p->region, p->member);
+		sr_clock_init(&p->clock, p->region, p->member, NULL);
 }
 
 static void create_queue(struct fabric *f, int from, int to, int lane)
@@ -405,7 +405,7 @@ static void merge(struct fabric *f, struct process *p, struct sr_clock_view *v,
 		  _Atomic uint64_t *words, uint32_t cells, const struct sight *seen)
 {
 	struct sr_order orders[SR_CLOCK_ORDERS];
-	uint64_t event;
+	struct sr_clock_moment moment;
 	uint32_t n;
 
 	if (f->shape.spoil == SPOIL_OWN_IGNORED && words != &p->region->own)
@@ -413,10 +413,10 @@ static void merge(struct fabric *f, struct process *p, struct sr_clock_view *v,
 	if (f->shape.spoil == SPOIL_NOTHING)
 		assert(!sr_clock_is_short(words, cells));
 	while (sr_clock_is_news(&p->clock, v, words, cells)) {
-		n = sr_clock_merge(&p->clock, v, words, cells, orders, 3, &event);
+		n = sr_clock_merge(&p->clock, v, words, cells, orders, 3, &moment);
 		for (uint32_t i = 0; i < n && f->shape.spoil == SPOIL_LANDED_ONLY; i++)
 			orders[i].event -= orders[i].via == SR_ORDER_CELL;
-		count_orders(f, p, event, orders, n, seen);
+		count_orders(f, p, moment.event, orders, n, seen);
 	}
 	p->past.reads.of[p->member] = p->past.full.of[p->member] = sr_clock_now(&p->clock);
 }

@@ -187,14 +187,14 @@ static void note_at(uint64_t n, uint64_t event)
 static void look_once(void)
 {
 	struct sr_order orders[SR_CLOCK_ORDERS];
+	struct sr_clock_moment moment;
 	bool taken;
-	uint64_t event;
 
 	if (!sr_clock_is_news(&member_clock, view, &region->own, 1))
 		return;
 	taken = atomic_exchange(&merging, true);
-	if (sr_clock_merge(&member_clock, view, &region->own, 1, orders, SR_CLOCK_ORDERS, &event))
-		note_at(orders[0].event, event);
+	if (sr_clock_merge(&member_clock, view, &region->own, 1, orders, SR_CLOCK_ORDERS, &moment))
+		note_at(orders[0].event, moment.event);
 	if (!taken)
 		atomic_store(&merging, false);
 }
@@ -241,7 +241,7 @@ static void test_threads(void)
 	view = calloc(1, sr_clock_view_bytes(1));
 	view->cells = 1;
 	sr_clock_region_use_cell(region, 0);
-	sr_clock_init(&member_clock, region, 0);
+	sr_clock_init(&member_clock, region, 0, NULL);
 	sigaction(SIGALRM, &on_alarm, NULL);
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, look, acted_at[i]);
@@ -306,9 +306,9 @@ static struct sr_clock_region *theirs;
 
 static uint32_t merge_two_cells(struct sr_order *orders)
 {
-	uint64_t event;
+	struct sr_clock_moment moment;
 
-	return sr_clock_merge(&member_clock, view, &theirs->own, 2, orders, SR_CLOCK_ORDERS, &event);
+	return sr_clock_merge(&member_clock, view, &theirs->own, 2, orders, SR_CLOCK_ORDERS, &moment);
 }
 
 static void test_torn_words_are_no_news(void)
@@ -321,7 +321,7 @@ static void test_torn_words_are_no_news(void)
 	view = calloc(1, sr_clock_view_bytes(2));
 	view->cells = 2;
 	sr_clock_region_use_cell(theirs, 1);
-	sr_clock_init(&member_clock, region, 0);
+	sr_clock_init(&member_clock, region, 0, NULL);
 	atomic_store(&theirs->cell[0][0], torn);
 	atomic_store(&theirs->cell[1][0], torn);
 	atomic_store(&theirs->cell[1][1], sr_clock_cell_word(1, 256));
