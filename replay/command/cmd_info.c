@@ -8,6 +8,7 @@
 #include "replay/command/command.h"
 #include "replay/command/info_data_path.h"
 #include "replay/command/info_left_out.h"
+#include "replay/command/info_order.h"
 #include "replay/command/guess.h"
 #include "replay/print/json.h"
 #include "replay/print/marks.h"
@@ -23,11 +24,9 @@ typedef unsigned long long ull;
 
 static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
 
-static const struct argp argp = {
-    NULL,     sr_parse_choice_only,
-    NULL,     "Say what a trace holds: its ranks, their programs, calls and ends.",
-    children, NULL,
-    NULL,
+static const struct argp_option option_list[] = {
+    {"order", 'o', NULL, 0, "what the order of requests, completions and values takes, by class", 0},
+    {0},
 };
 
 struct summary {
@@ -56,6 +55,31 @@ struct info {
 	struct sr_log_kinds kinds;
 	bool has_kinds, leaves_out;
 	struct sr_data_path *data_path; /* NULL: the trace's calls have another layout */
+	bool wants_order;
+	struct sr_info_order *order; /* likewise, and NULL if it is not wanted */
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct info *i = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &i->choice;
+		return 0;
+	case 'o':
+		i->wants_order = true;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+    option_list, parse_option,
+    NULL,        "Say what a trace holds: its ranks, their programs, calls and ends.",
+    children,    NULL,
+    NULL,
 };
 
 /* One thread's stream has the process's end; marks of others say why there is none. */
@@ -138,9 +162,13 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 			sr_left_out_add(&sum->left_out, &i->kinds, &e);
 		if (i->data_path)
 			sr_data_path_add(i->data_path, &i->kinds, &e);
+		if (i->order)
+			sr_info_order_add(i->order, &i->kinds, &e);
 	}
 	if (i->data_path)
 		sr_data_path_end_stream(i->data_path);
+	if (i->order)
+		sr_info_order_end_stream(i->order);
 	sum->executes = sum->executes || executes;
 	sum->threads++;
 	sum->without_end += !sr_stream_ended(s);
@@ -233,6 +261,7 @@ static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 	i->has_kinds = !sr_log_kinds_load(&i->kinds, t, rank, NULL);
 	i->leaves_out = i->has_kinds && sr_trace_leaves_out(t, rank);
 	i->data_path = i->has_kinds ? sr_data_path_new(t, rank) : NULL;
+	i->order = i->data_path && i->wants_order ? sr_info_order_new(t, rank) : NULL;
 	return i->schema ? 0 : sr_fail("%s", err.text);
 }
 
@@ -290,6 +319,11 @@ static void print_text(const struct info *i, const struct sr_trace *t, int32_t r
 		sr_left_out_print(&sum->left_out);
 	if (i->data_path)
 		sr_data_path_print(i->data_path);
+	if (i->wants_order) {
+		if (i->order)
+			sr_info_order_print(i->order, sr_data_path_events(i->data_path));
+		return;
+	}
 	sr_exposed_sum_print(&sum->regions);
 	print_calls(sum, i->schema);
 	sr_classes_print(&sum->classes, i->schema);
@@ -340,6 +374,9 @@ static void print_json(const struct info *i, const struct sr_trace *t, int32_t r
 	json_object_set_new(line, "messages_left_out", json_boolean(sr_trace_leaves_out(t, rank)));
 	json_object_set_new(line, "left_out", sr_trace_leaves_out(t, rank) ? sr_left_out_json(&sum->left_out) : json_null());
 	json_object_set_new(line, "data_path", i->data_path ? sr_data_path_json(i->data_path) : json_null());
+	if (i->wants_order)
+		json_object_set_new(line, "order",
+				    i->order ? sr_info_order_json(i->order, sr_data_path_events(i->data_path)) : json_null());
 	json_object_set_new(line, "calls_by_name", calls_json(sum, i->schema));
 	json_object_set_new(line, "bytes_by_class", sr_classes_json(&sum->classes, i->schema));
 	sr_json_print(line);
@@ -361,7 +398,9 @@ static int print_rank(void *argument, struct sr_trace *t, int32_t rank)
 	}
 	sr_schema_free(i->schema);
 	sr_data_path_free(i->data_path);
+	sr_info_order_free(i->order);
 	i->data_path = NULL;
+	i->order = NULL;
 	return status;
 }
 
@@ -380,7 +419,7 @@ int sr_cmd_info(int argc, char **argv)
 	if (!i)
 		return sr_fail("no memory");
 	i->choice = (struct sr_choice)SR_CHOICE_INIT;
-	if (!sr_argp_parse(&argp, argc, argv, 0, &i->choice))
+	if (!sr_argp_parse(&argp, argc, argv, 0, i))
 		status = sr_visit(&i->choice, &visitor, i);
 	free(i);
 	return status;

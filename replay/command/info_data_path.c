@@ -4,74 +4,43 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zstd.h>
 
-#include "logd/trace/columns.h"
-#include "logd/trace/exposed_records.h"
-#include "logd/trace/format.h"
 #include "replay/analysis/log/decode.h"
+#include "replay/command/encoded.h"
 #include "replay/print/json.h"
 #include "shim/core/call.h"
-
-#define ROOM  (2u << 20)
-#define FRAME (256u << 10) /* as the daemon */
 
 typedef unsigned long long ull;
 
 struct sr_data_path {
 	uint64_t requests, completions, values;
-	uint64_t bytes;
-	struct sr_layouts *layouts;
-	struct sr_columns_encoder *encoder;
-	ZSTD_CCtx *compressor;
-	unsigned char *records, *stored;
-	uint32_t size;
+	struct sr_encoded *encoded;
 	bool in_poll; /* a REPEAT belongs to the call in front of it */
 };
 
 struct sr_data_path *sr_data_path_new(const struct sr_trace *t, int32_t rank)
 {
 	struct sr_data_path *d = calloc(1, sizeof(*d));
-	size_t size;
-	const char *schema = sr_trace_schema(t, rank, &size);
 
 	if (!d)
 		return NULL;
-	d->layouts = sr_layouts_new(schema, size);
-	d->encoder = sr_columns_encoder_new(ROOM);
-	d->compressor = ZSTD_createCCtx();
-	d->records = malloc(ROOM);
-	d->stored = malloc(ZSTD_compressBound(ROOM));
-	if (d->encoder && d->compressor && d->records && d->stored)
+	d->encoded = sr_encoded_new(t, rank);
+	if (d->encoded)
 		return d;
-	sr_data_path_free(d);
+	free(d);
 	return NULL;
 }
 
 void sr_data_path_free(struct sr_data_path *d)
 {
-	if (!d)
-		return;
-	sr_layouts_free(d->layouts);
-	sr_columns_encoder_free(d->encoder);
-	ZSTD_freeCCtx(d->compressor);
-	free(d->records);
-	free(d->stored);
+	if (d)
+		sr_encoded_free(d->encoded);
 	free(d);
 }
 
 void sr_data_path_end_stream(struct sr_data_path *d)
 {
-	const void *columns;
-	size_t size, n;
-
-	if (!d->size)
-		return;
-	size = sr_columns_encode(d->encoder, d->layouts, d->records, d->size, &columns);
-	n = size ? ZSTD_compress2(d->compressor, d->stored, ZSTD_compressBound(ROOM), columns, size)
-		 : ZSTD_compress2(d->compressor, d->stored, ZSTD_compressBound(ROOM), d->records, d->size);
-	d->bytes += sizeof(struct sr_frame_header) + (ZSTD_isError(n) || n > d->size ? d->size : n);
-	d->size = 0;
+	sr_encoded_end_stream(d->encoded);
 }
 
 static void count_polled(struct sr_data_path *d, const struct sr_log_kinds *kinds, const struct sr_entry *e)
@@ -125,59 +94,31 @@ static bool take(struct sr_data_path *d, const struct sr_log_kinds *kinds, const
 	       (e->kind == SR_REC_REPEAT && d->in_poll);
 }
 
-static void add_long(struct sr_data_path *d, const uint8_t *payload, size_t size)
-{
-	for (size_t at = 0, piece; at < size; at += piece) {
-		size_t n;
-
-		piece = size - at < ROOM ? size - at : ROOM;
-		n = ZSTD_compress2(d->compressor, d->stored, ZSTD_compressBound(ROOM), payload + at, piece);
-		d->bytes += ZSTD_isError(n) || n > piece ? piece : n;
-	}
-}
-
 void sr_data_path_add(struct sr_data_path *d, const struct sr_log_kinds *kinds, const struct sr_entry *e)
 {
-	/* What comes again was written once: the estimate leaves it out at the end. */
-	const size_t size = e->cycle ? sizeof(*e->cycle) : e->written < e->size ? e->written : e->size;
-	const void *payload = e->cycle ? (const void *)e->cycle : e->payload;
-	struct sr_record r = {.size = (uint32_t)(sizeof(r) + size), .kind = e->cycle ? SR_REC_CYCLE : e->kind};
-	uint32_t padded;
-
-	if (!take(d, kinds, e) || (e->again && !e->cycle))
-		return;
-	if (size > ROOM / 2) {
-		add_long(d, payload, size);
-		return;
-	}
-	padded = sr_record_padded(r.size);
-	if (d->size + padded > ROOM || d->size >= FRAME)
-		sr_data_path_end_stream(d);
-	memset(d->records + d->size + padded - SR_RECORD_ALIGN, 0, SR_RECORD_ALIGN);
-	memcpy(d->records + d->size, &r, sizeof(r));
-	memcpy(d->records + d->size + sizeof(r), payload, size);
-	d->size += padded;
+	if (take(d, kinds, e))
+		sr_encoded_add(d->encoded, e);
 }
 
-static uint64_t events_of(const struct sr_data_path *d)
+uint64_t sr_data_path_events(const struct sr_data_path *d)
 {
 	return d->requests + d->completions + d->values;
 }
 
 void sr_data_path_print(const struct sr_data_path *d)
 {
-	uint64_t events = events_of(d);
+	uint64_t events = sr_data_path_events(d);
 
 	if (events)
 		printf("  data path: %llu requests, %llu completions, %llu values of exposed memory; %llu bytes on disk, %.2f for "
 		       "each of these events\n",
-		       (ull)d->requests, (ull)d->completions, (ull)d->values, (ull)d->bytes,
-		       (double)d->bytes / (double)events);
+		       (ull)d->requests, (ull)d->completions, (ull)d->values, (ull)sr_encoded_bytes(d->encoded),
+		       (double)sr_encoded_bytes(d->encoded) / (double)events);
 }
 
 json_t *sr_data_path_json(const struct sr_data_path *d)
 {
 	return json_pack("{s:o, s:o, s:o, s:o}", "requests", sr_json_count(d->requests), "completions",
 			 sr_json_count(d->completions), "values", sr_json_count(d->values), "bytes_on_disk",
-			 sr_json_count(d->bytes));
+			 sr_json_count(sr_encoded_bytes(d->encoded)));
 }

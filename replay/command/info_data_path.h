@@ -2,8 +2,7 @@
 /*
  * info_data_path.h: what the data path takes of a trace, for `sreplay info`.
  *
- * The data path is requests, polls, what loads found in exposed memory, clocks and sums.  In the trace its records are
- * compressed together with all others.  So they are encoded again, alone, as the daemon does it.
+ * The data path is requests, polls, what loads found in exposed memory, clocks and sums (encoded.h).
  */
 #ifndef REPLAY_COMMAND_INFO_DATA_PATH_H
 #define REPLAY_COMMAND_INFO_DATA_PATH_H
@@ -24,6 +23,9 @@ void sr_data_path_free(struct sr_data_path *d);
 void sr_data_path_add(struct sr_data_path *d, const struct sr_log_kinds *kinds, const struct sr_entry *e);
 /* The records of a thread are complete. */
 void sr_data_path_end_stream(struct sr_data_path *d);
+
+/* Requests, completions and values. */
+uint64_t sr_data_path_events(const struct sr_data_path *d);
 
 void sr_data_path_print(const struct sr_data_path *d);
 json_t *sr_data_path_json(const struct sr_data_path *d);

@@ -67,7 +67,7 @@ def numbers(text, pattern):
 
 def reports(tap, directory):
     trace, err = recorded(directory)
-    got, text = objects("info", "--json", trace), sreplay("info", trace)[1]
+    got, text = objects("info", "--order", "--json", trace), sreplay("info", trace)[1]
     tap.ok(not err and got[0]["ranks"] == RANKS and len(got) == RANKS + 1, "info: a line for the trace and one for each rank", (err, got))
     tap.ok([(r["threads"], r["calls"], r["records"], r["bytes"], r["bytes_on_disk"]) for r in got[1:]] ==
            numbers(text, r"^  (\d+) threads?, (\d+) calls in (\d+) records, (\d+) bytes \((\d+) on disk\)"), "... with the text's counts", text)

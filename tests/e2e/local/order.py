@@ -103,6 +103,32 @@ def other_commands(tap, trace):
     tap.ok(all("--record-ranks 0-2" in s for s in said), "and name the remedy where they need addresses of requests", said)
 
 
+def queues_of(records):
+    """Of each completion: its completion queue, and the send or receive queue that it is of."""
+    for r in records:
+        if r.get("call") == "poll_cq":
+            for wc in r["out"].get("wc") or []:
+                yield r["in"]["cq"], (wc["qp_num"], wc["opcode"] & 128)
+
+
+def by_class(tap, trace):
+    """info --order: what each class of records takes, and the completions that the order has to tell."""
+    got = json.loads(subprocess.run([SREPLAY, "info", "--order", "--json", "--rank", "1", trace], capture_output=True, text=True).stdout.splitlines()[1])
+    text = subprocess.run([SREPLAY, "info", "--order", "--rank", "1", trace], capture_output=True, text=True).stdout
+    order, path = got["order"], got["data_path"]
+    lines = [(int(b), int(r)) for b, r in re.findall(r"^ +(\d+) +\d+\.\d\d +(\d+)  ", text, re.M)]
+    classes = [(c["bytes_on_disk"], c["records"]) for c in order["classes"].values() if c["records"]]
+    alone = sum(order["classes"][c]["bytes_on_disk"] for c in ("requests", "completions", "idle_polls", "values", "clocks", "sums"))
+    tap.ok(order["events"] == path["requests"] + path["completions"] + path["values"] and lines == classes and
+           sum(c[1] for c in classes) == got["records"] and 0.7 * path["bytes_on_disk"] < alone < 1.5 * path["bytes_on_disk"] + 500,
+           "info --order: %d bytes of the data path by class, together %d" % (alone, path["bytes_on_disk"]), text + str(order))
+    last, picks, n = {}, 0, 0
+    for cq, queue in queues_of(records(trace, 1)):
+        picks += last.get(cq, queue) != queue
+        last[cq], n = queue, n + 1
+    tap.ok((order["completions"], order["picks"]) == (n, picks) and 0 < picks < n, "%d of %d completions are of another queue than the one before" % (picks, n), order)
+
+
 def falsified(trace, place, at):
     """Changes one byte of rank 0's records, `at` bytes behind the first such place of each frame; how many there are."""
     def flip(body):
@@ -256,6 +282,7 @@ def main():
         by_one_alone(tap, small)
         other_commands(tap, small)
         checks(tap, small)
+        by_class(tap, small)
         another_way(tap, directory)
         changed_on_purpose(tap, directory)
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "plain.sock")
