@@ -413,6 +413,7 @@ struct sr_token_payload {
 #define SR_PLACE_SPIN	 1 /* a loop that came back with nothing changed: any of its turns will do */
 #define SR_PLACE_JUMP	 2 /* the instruction and what follows it may be replaced by a jump */
 #define SR_PLACE_UNKNOWN 4 /* the loop also does what the recorder does not follow */
+#define SR_PLACE_SIGNAL	 8 /* a handler of the program ran here: its SIGNAL follows */
 
 /* Of the program's memory at that moment; the bytes as an integer. */
 struct sr_place_word {

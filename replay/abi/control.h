@@ -196,6 +196,8 @@ struct sr_replay_control {
 	_Atomic uint64_t missed;
 	_Atomic uint32_t missed_thread;
 	_Atomic uint64_t missed_sn, missed_site;
+	/* Handlers that ran in the program's code, at a place that is not recorded. */
+	_Atomic uint64_t handlers_between;
 	_Atomic uint64_t late;
 	_Atomic uint32_t late_thread;
 	_Atomic uint64_t late_sn;

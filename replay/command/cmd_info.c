@@ -32,7 +32,7 @@ static const struct argp_option option_list[] = {
 struct summary {
 	uint64_t threads, without_end;
 	uint64_t calls, records, raw_bytes, stored_bytes;
-	uint64_t signals, signals_between;
+	uint64_t signals, signals_between, signals_placed;
 	/* With --threads=serial: how often a thread lost the run token, and the first time. */
 	uint64_t late, late_site, late_sn;
 	uint64_t stops; /* of threads that made no call, at places */
@@ -120,6 +120,19 @@ static void note_signal(struct summary *sum, const struct sr_entry *e)
 	sum->signals_between += p.place == SR_SIGNAL_BETWEEN;
 }
 
+static void note_place(struct summary *sum, const struct sr_entry *e)
+{
+	struct sr_place_payload p;
+
+	if (e->kind != SR_REC_PLACE || e->size < sizeof(p))
+		return;
+	memcpy(&p, e->payload, sizeof(p));
+	if (p.flags & SR_PLACE_SIGNAL)
+		sum->signals_placed++;
+	else
+		sum->stops++;
+}
+
 static void note_late(struct summary *sum, const struct sr_entry *e, uint32_t thread)
 {
 	struct sr_token_payload p;
@@ -154,7 +167,7 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 		sr_classes_add(&sum->classes, &e);
 		note_signal(sum, &e);
 		note_late(sum, &e, thread);
-		sum->stops += e.kind == SR_REC_PLACE;
+		note_place(sum, &e);
 		note_end(sum, &e);
 		note_exec(&executes, sum, &e);
 		sr_exposed_sum_add(&sum->regions, &e);
@@ -310,9 +323,10 @@ static void print_text(const struct info *i, const struct sr_trace *t, int32_t r
 		       "calls are lost\n",
 		       (ull)sum->without_end);
 	if (sum->signals)
-		printf("  %llu signal%s handled, %llu of them between calls, in the "
-		       "program's code\n",
-		       (ull)sum->signals, sum->signals == 1 ? "" : "s", (ull)sum->signals_between);
+		printf("  %llu signal%s handled, %llu of them in computing code, and %llu there at places that are not "
+		       "in the trace\n",
+		       (ull)sum->signals, sum->signals == 1 ? "" : "s", (ull)(sum->signals_placed + sum->signals_between),
+		       (ull)sum->signals_between);
 	print_threads(sum, r);
 	print_direct(count_direct(sum, i->schema));
 	if (sr_trace_leaves_out(t, rank))
@@ -366,6 +380,7 @@ static void print_json(const struct info *i, const struct sr_trace *t, int32_t r
 	json_object_set_new(line, "bytes_on_disk", sr_json_count(sum->stored_bytes));
 	json_object_set_new(line, "signals", sr_json_count(sum->signals));
 	json_object_set_new(line, "signals_between_calls", sr_json_count(sum->signals_between));
+	json_object_set_new(line, "signals_at_places", sr_json_count(sum->signals_placed));
 	json_object_set_new(line, "one_thread_at_a_time", json_boolean(r->serial));
 	json_object_set_new(line, "times_beside", sr_json_count(sum->late));
 	json_object_set_new(line, "times_stopped", sr_json_count(sum->stops));

@@ -164,9 +164,9 @@ static void say_missed_places(const struct sr_replay_control *c)
 {
 	ull missed = atomic_load(&c->missed);
 
-	if (c->serial && missed)
+	if (missed)
 		sr_note("%llu time%s a thread did not come to the place between two calls where it was "
-			"stopped in the recording, and others ran at another time; the last one was before "
+			"stopped in the recording, and others, or the handler of a signal, ran at another time; the last one was before "
 			"thread %u SN %llu, at 0x%llx",
 			missed, missed == 1 ? "" : "s", atomic_load(&c->missed_thread),
 			(ull)atomic_load(&c->missed_sn), (ull)atomic_load(&c->missed_site));
@@ -177,15 +177,15 @@ static void say_threads(const struct sr_replay_control *c)
 {
 	ull lost = atomic_load(&c->late);
 
+	if (atomic_load(&c->missed))
+		say_missed_places(c);
 	if (c->threads < 2)
 		return;
 	if (!c->serial)
 		sr_note(
 		    "the program has threads: if they synchronise by plain atomics, and not only "
 		    "by calls, their order there was not recorded (record --threads=serial does)");
-	else if (atomic_load(&c->missed))
-		say_missed_places(c);
-	else if (lost)
+	else if (!atomic_load(&c->missed) && lost)
 		sr_note("the program's threads were recorded one at a time, except %llu time%s "
 			"until here, when a thread computed, or made no call for long, and others ran beside it: "
 			"what they decided then by plain atomics was not recorded; the last time "
@@ -397,8 +397,12 @@ static void say_uncompared(const struct sr_verdict *v, char *how, size_t size, c
 		n += snprintf(how + n, size - (size_t)n, "%swhat libc itself writes", sep);
 		sep = ", and ";
 	}
-	if (c->serial && atomic_load(&c->late))
-		snprintf(how + n, size - (size_t)n, "%swhat threads decided while they ran beside each other", sep);
+	if (c->serial && atomic_load(&c->late)) {
+		n += snprintf(how + n, size - (size_t)n, "%swhat threads decided while they ran beside each other", sep);
+		sep = ", and ";
+	}
+	if (atomic_load(&c->handlers_between))
+		snprintf(how + n, size - (size_t)n, "%swhere signals came in computing code", sep);
 }
 
 /*
@@ -420,7 +424,7 @@ static void say_ran_at_once(const struct sr_verdict *v, const struct sr_replay_c
 /* The rank did what was recorded; did the others send it what was recorded? */
 static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int status)
 {
-	char how[256];
+	char how[512];
 
 	if (v->found.inside || v->found.outside)
 		sr_note("rank %d: %llu bytes entered from the group, %llu from outside", v->rank,
@@ -437,7 +441,7 @@ static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int st
 	}
 	if (atomic_load(&c->missed)) {
 		say_missed_places(c);
-		return end_line(v, c, "all calls as recorded, but threads took turns elsewhere between them",
+		return end_line(v, c, "all calls as recorded, but threads took turns, or handlers ran, elsewhere between them",
 				SR_REPLAY_EXIT_DIVERGED);
 	}
 	v->how = SR_VERDICT_EXACT;

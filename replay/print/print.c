@@ -106,6 +106,8 @@ static json_t *decode_place(const struct sr_entry *e)
 		      "words", words_of(&p, (const uint8_t *)e->payload + sizeof(p), e->size - sizeof(p)));
 	if (p.flags & SR_PLACE_UNKNOWN)
 		json_object_set_new(v, "unknown", json_true());
+	if (p.flags & SR_PLACE_SIGNAL)
+		json_object_set_new(v, "for_signal", json_true());
 	if (!(p.flags & SR_PLACE_JUMP))
 		json_object_set_new(v, "by_trap", json_true());
 	return v;

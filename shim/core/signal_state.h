@@ -43,8 +43,12 @@ struct sr_signal_state {
 	uint64_t overflow_mask;
 	/* Waiting signals are being delivered: an enum sr_signal_place; 0: they are not. */
 	volatile uint8_t taking;
-	/* Signals that must not wait any longer. */
-	uint64_t at_once;
+	/* Signals that must not wait any longer; those at a place that is in the trace. */
+	uint64_t at_once, at_place;
+	/* So many calls had the thread made when a signal last came to it in computing code; computed: one did. */
+	uint64_t computed_sn;
+	bool computed;
+	uint32_t searches; /* how often it has looked for a place for those that wait */
 	int64_t cpu_time; /* the thread's CPU time when the timer was set */
 	uint32_t ticks;
 	int timer;
@@ -54,6 +58,7 @@ struct sr_signal_state {
 	volatile bool interruptible;
 	uint64_t recorded_mask; /* replay: the mask of the code that the handler interrupted */
 	uint64_t call_entry;    /* number of the entry event of the current call */
+	uint64_t frame;         /* where the last of these found its stack pointer */
 	uint32_t handlers;      /* handlers that have begun and not returned (some never will) */
 	struct sr_saved_buffer *saved;
 	uint32_t next_saved;

@@ -26,6 +26,7 @@
 #include "shim/signals/signals.h"
 #include "shim/threads/place.h"
 #include "shim/threads/shared_code.h"
+#include "shim/verbs/idle_poll.h"
 
 /*
  * Steps until the turn of a loop counts as too long, and further ones until an instruction is suited.  An interpreter's loop
@@ -46,9 +47,10 @@
 /* The others may have what a call of the recorder left there. */
 #define KEPT_BY_CALLS (1u << 3 | 1u << 5 | 0xf000u)
 
-/* One thread at a time is on its way to a place: the one that has the run token. */
+/* One thread at a time is on its way to a place. */
 static struct {
 	_Atomic int32_t thread; /* its number in the kernel; 0: none */
+	bool for_signal;        /* it has signals to be delivered; else it is to give the run token away */
 	uint64_t token;         /* the run token's word, as it was when it began */
 	uint32_t steps, looked;
 	uintptr_t began_at;
@@ -197,6 +199,27 @@ static void take_words(struct sr_place *place)
 	sr_place_take_words(place);
 }
 
+/* ... or has signals to be delivered. */
+static bool may_interrupt(const struct sr_thread *t)
+{
+	return !is_at_work(t) && !t->ended && t->numbered && t->signals.waiting;
+}
+
+static bool may_go_on(const struct sr_thread *t)
+{
+	return step.for_signal ? may_interrupt(t) : may_stop(t) && step.token == t->run_token.word;
+}
+
+/* What is compared of the stack ends there. */
+static uint64_t end_of_stack(const struct sr_thread *t, uint64_t sp)
+{
+	/* Others that run meanwhile may store there: a team's variables often lie on the main thread's stack. */
+	if (sr_token_others_parted())
+		return sp;
+	/* The frame of a signal has registers that do not matter. */
+	return t->signals.handlers && sp <= t->signals.frame && t->signals.frame - sp < SR_PLACE_STACK ? t->signals.frame : t->stack_top;
+}
+
 static void describe(const struct sr_thread *t, uintptr_t pc, const uint64_t r[16], const ucontext_t *uc)
 {
 	struct sr_place_payload *p = &step.place.p;
@@ -221,8 +244,7 @@ static void describe(const struct sr_thread *t, uintptr_t pc, const uint64_t r[1
 		p->compared |= KEPT_BY_CALLS;
 	if (suits(pc) == BREAKPOINT_JUMP)
 		p->flags |= SR_PLACE_JUMP;
-	/* Others that run meanwhile may store there: a team's variables often lie on the main thread's stack. */
-	sr_place_take_stack(p, sr_token_others_parted() ? p->registers[REGISTER_SP] : t->stack_top);
+	sr_place_take_stack(p, end_of_stack(t, p->registers[REGISTER_SP]));
 }
 
 /* Does the code wait for another thread, as far as its steps show? */
@@ -275,6 +297,26 @@ static void stop(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const uint64
 		sr_serial_release(t, SR_TOKEN_AWAY);
 		sr_serial_run_again(t);
 	}
+	sr_leave(t, before);
+	/* They need not wait for a call: it computes. */
+	if (t->signals.waiting)
+		sr_signals_compute(t, uc);
+}
+
+/* The thread is at the place: the handlers of its signals run when this one has returned. */
+static void interrupt(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const uint64_t r[16])
+{
+	enum sr_heap before = sr_enter(t);
+
+	if (!t->started)
+		sr_record_start_thread(t);
+	describe(t, pc, r, uc);
+	step.place.p.flags |= SR_PLACE_SIGNAL;
+	sr_idle_polls_forget(t);
+	sr_record_note(t, SR_REC_PLACE, &step.place, sizeof(step.place.p) + step.place.p.words * sizeof(step.place.word[0]));
+	step.hurries = false;
+	end_steps(uc);
+	sr_signals_deliver(t, uc, true);
 	sr_leave(t, before);
 }
 
@@ -410,6 +452,33 @@ static uintptr_t original(ucontext_t *uc)
 	return pc;
 }
 
+/* The thread is nowhere where it could stop, but may be soon. */
+static void stop_later(struct sr_thread *t, ucontext_t *uc)
+{
+	if (step.for_signal)
+		sr_signals_left(t);
+	else
+		sr_token_ask_later(&t->run_token);
+	end_steps(uc);
+}
+
+/* There is no such place here. */
+static void give_up(struct sr_thread *t, ucontext_t *uc)
+{
+	/* Others must not run beside it, unless it waits for them. */
+	bool waits = is_waiting() || (step.closed && !step.changed && !step.other_vectors);
+
+	if (!step.for_signal && !waits) {
+		stop_later(t, uc);
+		return;
+	}
+	if (step.for_signal)
+		sr_signals_deliver(t, uc, false);
+	else
+		sr_token_refuse_to_stop(&t->run_token);
+	end_steps(uc);
+}
+
 /* The thread is about to execute another instruction. */
 static void look(struct sr_thread *t, ucontext_t *uc)
 {
@@ -421,18 +490,12 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 	 * again.  It is soon done, and the thread is asked again.
 	 */
 	if (sr_is_loader((const void *)pc)) {
-		sr_token_ask_later(&t->run_token);
-		end_steps(uc);
+		stop_later(t, uc);
 		return;
 	}
 	uc->uc_mcontext.gregs[REG_EFL] |= FLAG_STEP;
 	if (++step.steps > STEPS_MAX || step.looked > step.turn_max + 2 * FIND_MAX) {
-		/* Others must not run beside it, unless it waits for them. */
-		if (is_waiting() || (step.closed && !step.changed && !step.other_vectors))
-			sr_token_refuse_to_stop(&t->run_token);
-		else
-			sr_token_ask_later(&t->run_token);
-		end_steps(uc);
+		give_up(t, uc);
 		return;
 	}
 	if (is_in_shim(pc) || probes_is_section(uc))
@@ -441,11 +504,16 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 		r[i] = (uint64_t)*decode_register(uc, i);
 	check_turn(pc, r, uc);
 	if (is_place(pc)) {
-		stop(t, uc, pc, r);
+		if (step.for_signal)
+			interrupt(t, uc, pc, r);
+		else
+			stop(t, uc, pc, r);
 		return;
 	}
 	if (is_delicate(pc)) {
 		step.hurries = true;
+		if (step.for_signal)
+			sr_signals_left(t);
 		end_steps(uc);
 		return;
 	}
@@ -460,10 +528,40 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 		note_operand(pc, r);
 }
 
+/* A handler of the program may have jumped away from where the thread was stepping. */
+static bool has_left_steps(const ucontext_t *uc, int32_t tid)
+{
+	return atomic_load(&step.thread) == tid && !(uc->uc_mcontext.gregs[REG_EFL] & FLAG_STEP);
+}
+
+static bool begin_steps(struct sr_thread *t, const ucontext_t *uc, bool for_signal)
+{
+	const int32_t tid = (int32_t)sr_sys_gettid();
+	int32_t none = 0;
+
+	if (!has_left_steps(uc, tid) && !atomic_compare_exchange_strong(&step.thread, &none, tid))
+		return false;
+	sr_token_begin_stop(&t->run_token);
+	step.for_signal = for_signal;
+	step.token = t->run_token.word;
+	step.steps = step.looked = step.returns = step.touched = 0;
+	step.turn_max = step.hurries ? TURN_MAX : LONG_TURN_MAX;
+	step.closed = step.changed = step.other_vectors = step.counts = step.pauses = false;
+	memset(&step.place.p, 0, sizeof(step.place.p));
+	return true;
+}
+
+static bool find_place(struct sr_thread *t, ucontext_t *uc)
+{
+	if (!may_interrupt(t) || !begin_steps(t, uc, true))
+		return false;
+	look(t, uc);
+	return true;
+}
+
 static bool on_message(siginfo_t *info, ucontext_t *uc)
 {
 	struct sr_thread *t = &sr_self;
-	int32_t none = 0;
 
 	if (info->si_code != SI_QUEUE || info->si_ptr != &message)
 		return false;
@@ -473,15 +571,8 @@ static bool on_message(siginfo_t *info, ucontext_t *uc)
 		sr_token_ask_later(&t->run_token);
 		return true;
 	}
-	if (!may_stop(t) || !atomic_compare_exchange_strong(&step.thread, &none, (int32_t)sr_sys_gettid()))
-		return true;
-	sr_token_begin_stop(&t->run_token);
-	step.token = t->run_token.word;
-	step.steps = step.looked = step.returns = step.touched = 0;
-	step.turn_max = step.hurries ? TURN_MAX : LONG_TURN_MAX;
-	step.closed = step.changed = step.other_vectors = step.counts = step.pauses = false;
-	memset(&step.place.p, 0, sizeof(step.place.p));
-	look(t, uc);
+	if (may_stop(t) && begin_steps(t, uc, false))
+		look(t, uc);
 	return true;
 }
 
@@ -489,13 +580,20 @@ static bool on_step(siginfo_t *info, ucontext_t *uc)
 {
 	struct sr_thread *t = &sr_self;
 
-	if (info->si_code != TRAP_TRACE || atomic_load(&step.thread) != (int32_t)sr_sys_gettid())
+	if (info->si_code != TRAP_TRACE)
 		return false;
-	if (may_stop(t) && step.token == t->run_token.word) {
+	if (atomic_load(&step.thread) != (int32_t)sr_sys_gettid()) {
+		/* A handler of the program ran meanwhile, and the steps have ended there. */
+		uc->uc_mcontext.gregs[REG_EFL] &= ~FLAG_STEP;
+		return t->run_token.stopping_at;
+	}
+	if (may_go_on(t)) {
 		look(t, uc);
 		return true;
 	}
 	step.hurries = true;
+	if (step.for_signal && t->signals.waiting)
+		sr_signals_left(t);
 	end_steps(uc);
 	return true;
 }
@@ -512,12 +610,15 @@ static bool has_several_processors(void)
 	return n > 1;
 }
 
-void sr_places_record(bool may_part)
+void sr_places_record(bool in_turns, bool may_part)
 {
 	/* Not in the library's image: few processes need them. */
 	known = sr_alloc_zeroed(KNOWN_MAX * sizeof(*known));
 	step.word = sr_alloc_zeroed(TOUCHED_MAX * sizeof(*step.word));
 	if (!known || !step.word || sr_signals_claim(SIGSEGV, on_message) || sr_signals_claim(SIGTRAP, on_step))
+		return;
+	sr_signals_find_place = find_place;
+	if (!in_turns)
 		return;
 	sr_token_stop_holder = ask;
 	if (may_part && has_several_processors())

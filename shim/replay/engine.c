@@ -65,10 +65,11 @@ static void thread_begins(struct sr_thread *t)
 {
 	enum sr_heap before = sr_enter(t);
 
-	if (sr_replay_page->serial && !t->started)
+	if (!t->started)
 		sr_replay_start_thread(t);
-	if (sr_replay_page->serial && !t->silent)
-		sr_replay_take_run_tokens(t);
+	/* The first thing that comes may be a place in its code. */
+	if (!t->silent && !sr_replay_take_run_tokens(t))
+		sr_replay_peek(t);
 	sr_leave(t, before);
 }
 
@@ -468,8 +469,7 @@ void sr_replay_start(void)
 	sr_tickets_start(sr_replay_page);
 	sr_serial = sr_replay_page->serial;
 	sr_signals_start(true);
-	if (sr_serial)
-		sr_replay_start_places();
+	sr_replay_start_places();
 	sr_regions_start_replay(&(struct sr_exposed_hooks){
 	    .recorded = sr_replay_exposed_event,
 	    .expected = sr_replay_exposed_expected,

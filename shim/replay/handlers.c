@@ -47,6 +47,8 @@ static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p,
 
 	_Static_assert(sizeof(info) == sizeof(p->info), "siginfo_t");
 	t->stream->peeked = false;
+	if (p->place == SR_SIGNAL_BETWEEN)
+		atomic_fetch_add(&sr_replay_page->handlers_between, 1);
 	if (!sr_signals_has_handler((int)p->signo))
 		sr_replay_diverge(t, SR_REPLAY_DIVERGED, SR_REC_SIGNAL, 0);
 	if (p->entry) {
@@ -58,7 +60,8 @@ static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p,
 		sr_replay_await_ticket(t, p->order);
 		sr_replay_go_on(t, p->order);
 	}
-	if (sr_replay_page->serial && !t->silent)
+	/* A place in the handler may come next. */
+	if (!t->silent)
 		sr_replay_peek(t);
 	memcpy(&info, p->info, sizeof(info));
 	t->stream->awaited = p->signo;
@@ -134,6 +137,11 @@ static void await_between(struct sr_thread *t, bool comes, const struct sr_signa
 	sr_signals_await_stall(t, comes && p->place == SR_SIGNAL_BETWEEN);
 }
 
+static bool comes_after(struct sr_thread *t, struct sr_signal_payload *p)
+{
+	return comes_signal(t, p) && p->place == SR_SIGNAL_AFTER && p->level == t->signals.handlers;
+}
+
 /*
  * Runs the handlers of signals that came at the end of the call.  If one came later, while the
  * program computed, the program may wait for it without a call: then the stall timer delivers it.
@@ -144,10 +152,28 @@ void sr_replay_handlers_after(struct sr_thread *t)
 	bool comes;
 
 	/* A further signal may follow a handler's last call, after the handler has returned. */
-	while ((comes = comes_signal(t, &p)) && p.place == SR_SIGNAL_AFTER &&
-	       p.level == t->signals.handlers)
+	while (comes_after(t, &p))
 		run_handler(t, &p, NULL);
+	comes = comes_signal(t, &p);
 	await_between(t, comes, &p);
+}
+
+bool sr_replay_handler_comes_at_place(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+
+	if (comes_after(t, &p))
+		return true;
+	await_between(t, comes_signal(t, &p), &p);
+	return false;
+}
+
+void sr_replay_handler_at_place(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+
+	if (comes_after(t, &p))
+		run_handler(t, &p, NULL);
 }
 
 /*

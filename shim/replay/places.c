@@ -24,23 +24,34 @@ NO_VECTORS static bool is_here(uintptr_t pc, const uint64_t r[16])
 	       (!s->words_are_there || sr_place_has_words(&s->place));
 }
 
-/* The thread gives its ticket away, and goes on when it is its turn again. */
-static void stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
+/* The thread gives its ticket away, and goes on when it is its turn again.  True: a handler comes first. */
+static bool stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
 {
 	struct sr_thread *t = &sr_self;
 	struct sr_replay_stream *s = t->stream;
 	enum sr_heap before;
+	bool comes;
 
 	if (!sr_place_is(&s->place, t->heap_ops, vectors)) {
 		s->passed_place++;
-		return;
+		return false;
 	}
 	before = sr_enter(t);
 	s->awaits_place = s->peeked = false;
 	breakpoint_await_none();
 	/* Without one it had given the token away, and nobody had taken it. */
 	sr_replay_run_again(t);
-	sr_replay_handlers_after(t);
+	comes = sr_replay_handler_comes_at_place(t);
+	sr_leave(t, before);
+	return comes;
+}
+
+static void interrupt(void)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before = sr_enter(t);
+
+	sr_replay_handler_at_place(t);
 	sr_leave(t, before);
 }
 
@@ -121,7 +132,7 @@ static bool on_fault(siginfo_t *info, ucontext_t *uc)
 
 void sr_replay_start_places(void)
 {
-	static const struct breakpoint_handlers handlers = {.is_here = is_here, .stop = stop};
+	static const struct breakpoint_handlers handlers = {.is_here = is_here, .stop = stop, .interrupt = interrupt};
 
 	if (!breakpoints_start(&handlers))
 		return;

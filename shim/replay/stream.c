@@ -295,13 +295,13 @@ void sr_replay_take_run_tokens_at_call(struct sr_thread *t)
 {
 	do
 		sr_replay_take_run_tokens(t);
-	while (sr_replay_page->serial && misses_place(t));
+	while (misses_place(t));
 }
 
 /* Its stop there would have been in front of this operation: what waits for its turn must not come behind. */
 void sr_replay_miss_places_at_heap(struct sr_thread *t)
 {
-	while (sr_replay_page->serial && comes_place(t) && t->stream->place.p.heap_position <= t->heap_ops) {
+	while (comes_place(t) && t->stream->place.p.heap_position <= t->heap_ops) {
 		sr_replay_miss_place(t);
 		sr_replay_run_again(t);
 	}

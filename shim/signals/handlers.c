@@ -65,8 +65,9 @@ struct interrupted {
 	int32_t depth;
 	uint8_t heap, raw, inside_rdmacm, interruptible, taking;
 	uint8_t saved, exposed_call;
+	bool computed; /* and since then no call was made but by the handler */
 	uint32_t slot, generation, guards;
-	uint64_t call_entry, gathered;
+	uint64_t call_entry, gathered, frame;
 };
 
 _Static_assert(sizeof(struct interrupted) <= SR_FRAME_KEPT, "fits into the frame");
@@ -125,9 +126,11 @@ static void begin_handler(struct sr_thread *t, struct interrupted *i)
 	    .taking = s->taking,
 	    .call_entry = s->call_entry,
 	    .gathered = t->received.gathered,
+	    .frame = s->frame,
 	    .guards = probes_handler_begins(),
 	};
 	i->exposed_call = sr_exposed_call_interrupted();
+	i->computed = s->computed && s->computed_sn == t->sn;
 	if (t->depth)
 		save_record(t, i);
 	t->depth = 0;
@@ -152,6 +155,9 @@ static void end_handler(struct sr_thread *t, const struct interrupted *i)
 	s->call_entry = i->call_entry;
 	s->interruptible = i->interruptible;
 	s->taking = i->taking;
+	s->frame = i->frame;
+	s->computed = i->computed;
+	s->computed_sn = t->sn;
 	probes_handler_ends(i->guards);
 	sr_exposed_call_resumes(i->exposed_call);
 	t->depth = i->depth;
@@ -211,7 +217,7 @@ static void after_handler(ucontext_t *uc, void *kept)
 	end_handler(t, kept);
 	unshow(&t->signals, uc);
 	if (t->signals.waiting)
-		sr_signals_left(t);
+		sr_signals_await_place(t, uc);
 	probes_guard_end(&guard);
 }
 
@@ -233,6 +239,7 @@ static void move_to(int signo, const siginfo_t *info, ucontext_t *uc, void *hand
 
 	memcpy(room, kept, sizeof(*kept));
 	sr_frame_move(uc, info, &plan);
+	sr_self.signals.frame = sr_frame_stack_pointer(uc);
 }
 
 /* The handler belongs on this stack, so call it here with the frame that the kernel made. */
@@ -282,10 +289,12 @@ void sr_handler_for_fault(int signo, siginfo_t *info, ucontext_t *uc,
 	run(signo, info, uc, a, here);
 }
 
-static uint16_t place_of(const struct sr_thread *t)
+static uint16_t place_of(const struct sr_thread *t, int signo)
 {
 	if (t->depth)
 		return SR_SIGNAL_IN_CALL;
+	if (t->signals.at_place & SR_SIGNAL_BIT(signo))
+		return SR_SIGNAL_AFTER;
 	return t->signals.taking ? t->signals.taking : SR_SIGNAL_BETWEEN;
 }
 
@@ -295,7 +304,7 @@ static bool is_recorded(struct sr_thread *t, int signo, const siginfo_t *info, c
 	struct sr_signal_state *s = &t->signals;
 	struct sr_signal_payload p = {
 	    .signo = (uint32_t)signo,
-	    .place = place_of(t),
+	    .place = place_of(t, signo),
 	    .level = s->handlers,
 	    .mask = sr_frame_mask(uc) | s->hidden,
 	};
@@ -368,12 +377,12 @@ void sr_handler_for_sent(int signo, siginfo_t *info, ucontext_t *uc,
 		if (sr_signal_queue_is_full(s))
 			sr_signal_queue_grow(s);
 		if (sr_signal_enqueue(s, signo, info)) {
-			sr_signals_left(t);
+			sr_signals_await_place(t, uc);
 			return;
 		}
 	}
-	s->at_once = 0;
 	is_recorded(t, signo, info, uc);
+	s->at_once = s->at_place = 0;
 	run(signo, info, uc, a, here);
 }
 

@@ -338,7 +338,7 @@ void sr_signals_continue_in_child(void)
 	struct sr_signal_state *s = &sr_self.signals;
 
 	s->has_timer = s->timer_set = s->waiting = false;
-	s->held = s->at_once = 0;
+	s->held = s->at_once = s->at_place = 0;
 	sr_signal_queue_empty(s);
 }
 

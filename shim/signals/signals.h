@@ -17,9 +17,9 @@
  * The program's handlers run at once in the real function of an intercepted call that may block;
  * the calls that they make are recorded like any other. They do not run inside a section (sr_enter
  * and sr_leave, core/thread.h), where the shim may hold locks: they wait until the end of the
- * call. Nor do they run in the middle of the program's code, where a replay could not run them at
- * the same instruction: they wait for the next call or, in a thread that makes no call, for a few
- * milliseconds. The recording has a record of each (sr_signal_payload). A replay runs the handler
+ * call. Nor do they run just anywhere in the program's code, where a replay could not run them at
+ * the same instruction: they wait for the next call or, in a thread that makes no call for a few
+ * milliseconds, for a place that can be recorded (record/places.h). The recording has a record of each (sr_signal_payload). A replay runs the handler
  * at that record and ignores all other signals.
  *
  * Faults are different: the code that causes them causes them again in the replay.

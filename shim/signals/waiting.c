@@ -147,6 +147,7 @@ static void empty_queue(struct sr_signal_state *s)
 	struct sr_signal_queue *q = s->queue;
 
 	s->waiting = false;
+	s->searches = 0;
 	for (uint32_t i = 0; q && i < q->n; i++)
 		sr_queue_to_self(q->info[i].si_signo, &q->info[i]);
 	if (q)
@@ -214,6 +215,49 @@ static bool had_no_time(struct sr_signal_state *s, const ucontext_t *uc)
 	return true;
 }
 
+bool (*sr_signals_find_place)(struct sr_thread *t, ucontext_t *uc);
+
+/* Where each search meets something that it must not step over, none is found. */
+#define SEARCHES_MAX 10
+
+static bool finds_place(struct sr_thread *t, ucontext_t *uc)
+{
+	struct sr_signal_state *s = &t->signals;
+
+	if (!sr_signals_find_place || s->overflowed || s->held || s->searches++ >= SEARCHES_MAX || sr_frame_is_in_call(uc) ||
+	    !sr_signals_find_place(t, uc))
+		return false;
+	s->computed = true;
+	s->computed_sn = t->sn;
+	return true;
+}
+
+void sr_signals_compute(struct sr_thread *t, ucontext_t *uc)
+{
+	if (!finds_place(t, uc))
+		sr_signals_left(t);
+}
+
+void sr_signals_await_place(struct sr_thread *t, ucontext_t *uc)
+{
+	const struct sr_signal_state *s = &t->signals;
+
+	if (!s->computed || s->computed_sn != t->sn || t->depth || !finds_place(t, uc))
+		sr_signals_left(t);
+}
+
+void sr_signals_deliver(struct sr_thread *t, ucontext_t *uc, bool at_place)
+{
+	struct sr_signal_state *s = &t->signals;
+
+	s->at_once = s->overflowed ? UINT64_MAX : sr_signals_waiting(t);
+	s->at_place = at_place ? s->at_once : 0;
+	empty_queue(s);
+	if (s->overflowed)
+		sr_frame_set_mask(uc, s->overflow_mask);
+	s->overflowed = false;
+}
+
 uint64_t sr_signals_waiting(const struct sr_thread *t)
 {
 	const struct sr_signal_state *s = &t->signals;
@@ -241,12 +285,8 @@ bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
 	if (sr_signals_are_replayed()) {
 		if (sr_engine)
 			sr_engine->stalled(t);
-	} else if (s->waiting && !had_no_time(s, uc)) {
-		s->at_once = s->overflowed ? UINT64_MAX : sr_signals_waiting(t);
-		empty_queue(s);
-		if (s->overflowed)
-			sr_frame_set_mask(uc, s->overflow_mask);
-		s->overflowed = false;
+	} else if (s->waiting && !had_no_time(s, uc) && !finds_place(t, uc)) {
+		sr_signals_deliver(t, uc, false);
 	}
 	return true;
 }

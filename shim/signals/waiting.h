@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <ucontext.h>
 
+#include "logd/base/compiler.h"
 #include "shim/core/signal_state.h"
 
 /* Call in the thread: allocates and frees the queue. */
@@ -33,6 +34,23 @@ void sr_signal_wait_for_section(struct sr_signal_state *s, int signo, siginfo_t 
 
 /* The program has blocked this claimed signal: keeps it pending. */
 void sr_signal_hold(struct sr_signal_state *s, int signo, const siginfo_t *info);
+
+/*
+ * Recording: from uc on, the thread is to look for a place in the program's code that a replay finds again, and to deliver
+ * its waiting signals there (record/places.h).  False: it cannot, or there is none.  NULL: no thread can.
+ */
+extern bool (*sr_signals_find_place)(struct sr_thread *t, ucontext_t *uc) SR_HIDDEN;
+
+/* They are delivered when the thread goes on at uc. */
+void sr_signals_deliver(struct sr_thread *t, ucontext_t *uc, bool at_place);
+
+/*
+ * Signals wait, and the thread goes on at uc, in the program's code: it looks for a place at once if it has computed since
+ * its last signal, else when it has made no call for some milliseconds.
+ */
+void sr_signals_await_place(struct sr_thread *t, ucontext_t *uc);
+/* The same, and it has. */
+void sr_signals_compute(struct sr_thread *t, ucontext_t *uc);
 
 /* A claim of SIGSEGV: the timer that interrupts a computing thread while signals wait. */
 bool sr_signal_tick(siginfo_t *info, ucontext_t *uc);

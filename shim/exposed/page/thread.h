@@ -65,6 +65,7 @@ struct exposed_thread {
 	/* Of its probes.  A stub knows where these words are, relative to FS. */
 	struct {
 		uint64_t rcx, sp, stack, top, resume;
+		uint64_t interrupted; /* a breakpoint's copies, while a handler comes first */
 		/* Of a breakpoint: the value that is waited for, negated; the word that is to have it; and a register. */
 		uint64_t want, rax;
 		const uint64_t *word;

@@ -20,9 +20,21 @@ bool breakpoint_is_here(uintptr_t pc, const uint64_t r[16])
 	return handlers->is_here(pc, r);
 }
 
-void breakpoint_stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
+/* Faults.  A stub leads there when it has given the registers back, and so to a handler that the program's context belongs to. */
+extern const uint8_t sr_breakpoint_fault[] SR_HIDDEN;
+
+__asm__(".text\n"
+	".globl sr_breakpoint_fault\n"
+	".hidden sr_breakpoint_fault\n"
+	"sr_breakpoint_fault:\n"
+	"	hlt\n");
+
+void breakpoint_stop(const struct probe *s, const uint64_t r[16], const char *vectors)
 {
-	handlers->stop(pc, r, vectors + VECTORS_AT);
+	if (!handlers->stop(s->pc, r, vectors + VECTORS_AT))
+		return;
+	exposed_self.probe.interrupted = s->copies;
+	exposed_self.probe.resume = (uintptr_t)sr_breakpoint_fault;
 }
 
 bool breakpoints_start(const struct breakpoint_handlers *h)
@@ -266,12 +278,17 @@ bool breakpoint_trapped(ucontext_t *uc)
 	struct probe *s = trap_at((uintptr_t)g[REG_RIP]);
 	uint64_t r[16];
 
+	if (g[REG_RIP] == (greg_t)sr_breakpoint_fault) {
+		g[REG_RIP] = (greg_t)exposed_self.probe.interrupted;
+		handlers->interrupt();
+		return true;
+	}
 	if (!s)
 		return false;
 	for (uint8_t i = 0; i < 16; i++)
 		r[i] = (uint64_t)*decode_register(uc, i);
-	if (handlers->is_here(s->pc, r))
-		handlers->stop(s->pc, r, (const char *)uc->uc_mcontext.fpregs + VECTORS_AT);
 	g[REG_RIP] = (greg_t)s->copies;
+	if (handlers->is_here(s->pc, r) && handlers->stop(s->pc, r, (const char *)uc->uc_mcontext.fpregs + VECTORS_AT))
+		handlers->interrupt();
 	return true;
 }

@@ -22,8 +22,12 @@ enum breakpoint_kind breakpoint_suits(uintptr_t pc, unsigned int *length);
 struct breakpoint_handlers {
 	/* Is this thread to be looked at?  r: its registers by their numbers.  In general registers only (NO_VECTORS). */
 	bool (*is_here)(uintptr_t pc, const uint64_t r[16]);
-	/* Then it is.  vectors: registers xmm0 to xmm15.  The thread goes on when this returns. */
-	void (*stop)(uintptr_t pc, const uint64_t r[16], const char *vectors);
+	/*
+	 * Then it is.  vectors: registers xmm0 to xmm15.  The thread goes on when this returns; but if it returns true, first
+	 * interrupt() is called, in a handler of SIGSEGV that has interrupted the program's code at the place.
+	 */
+	bool (*stop)(uintptr_t pc, const uint64_t r[16], const char *vectors);
+	void (*interrupt)(void);
 };
 
 /* Once.  False: the processor is not suited. */

@@ -147,7 +147,7 @@ SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char 
 	}
 	s->served++;
 	if (s->breaks) {
-		breakpoint_stop(s->pc, f->r, vectors);
+		breakpoint_stop(s, f->r, vectors);
 		errno = saved;
 		return;
 	}

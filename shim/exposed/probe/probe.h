@@ -129,7 +129,7 @@ extern const char sr_counter_entry_end[];
 
 /* breakpoint.c: what the stub of a breakpoint calls; see breakpoint.h. */
 bool breakpoint_is_here(uintptr_t pc, const uint64_t r[16]) NO_VECTORS;
-void breakpoint_stop(uintptr_t pc, const uint64_t r[16], const char *vectors);
+void breakpoint_stop(const struct probe *s, const uint64_t r[16], const char *vectors);
 extern bool breakpoints_on;
 
 /* patch.c: false: nothing is changed. */

@@ -859,6 +859,210 @@ static void spins_on(void)
 	printf("%d %ld\n", count >= 4, now());
 }
 
+/* ------------------------------------------------- handlers in computing code, and where they found it */
+
+#define FOUND_MAX 4096
+
+static volatile uint64_t turn; /* of the loop that computes */
+static uint64_t found_at[FOUND_MAX];
+static volatile sig_atomic_t found_n;
+
+static void note_turn(int signo)
+{
+	if (found_n < FOUND_MAX)
+		found_at[found_n++] = turn * 100 + (uint64_t)signo;
+}
+
+static void print_found(int most)
+{
+	uint64_t all = 0;
+
+	for (int i = 0; i < found_n && i < most; i++)
+		printf("%llu ", (unsigned long long)found_at[i]);
+	for (int i = 0; i < found_n; i++)
+		all = all * 31 + found_at[i];
+	printf("%d, %llu\n", (int)found_n, (unsigned long long)all);
+}
+
+static uint64_t a_turn(uint64_t x)
+{
+	return (x ^ (x >> 7)) * 6364136223846793005ull + turn;
+}
+
+/* A loop counts, and looks at the flag. */
+static void counts_till_flag(void)
+{
+	uint64_t n = 0, x = 1;
+
+	for (int i = 0; i < 5; i++) {
+		flag = 0;
+		set_flags(SIGALRM, (void (*)(int, siginfo_t *, void *))(uintptr_t)raise_flag, SA_RESTART);
+		ualarm(20000, 0);
+		while (!flag)
+			x = x * 6364136223846793005ull + ++n;
+		printf("%llu %llu\n", (unsigned long long)n, (unsigned long long)x);
+	}
+}
+
+/* A profiler's ticks. */
+static void ticks(void)
+{
+	struct itimerval often = {{0, 1000}, {0, 1000}};
+	uint64_t x = 0;
+
+	signal(SIGPROF, note_turn);
+	setitimer(ITIMER_PROF, &often, NULL);
+	while (found_n < 100) {
+		turn++;
+		x = a_turn(x);
+	}
+	setitimer(ITIMER_PROF, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+	print_found(5);
+	printf("%llu\n", (unsigned long long)x);
+}
+
+static timer_t timer_of(int signo, long us)
+{
+	struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signo};
+	const struct itimerspec often = {{0, us * 1000}, {0, us * 1000}};
+	timer_t t;
+
+	timer_create(CLOCK_PROCESS_CPUTIME_ID, &e, &t);
+	timer_settime(t, 0, &often, NULL);
+	return t;
+}
+
+/* Several of different kinds, some at once. */
+static void many_kinds(void)
+{
+	static const int signos[] = {10, 12, 34, 35, 14};
+	uint64_t x = 0;
+	timer_t t[5];
+
+	for (int i = 0; i < 5; i++) {
+		signal(signos[i], note_turn);
+		t[i] = timer_of(signos[i], 7000);
+	}
+	while (found_n < 60) {
+		turn++;
+		x = a_turn(x);
+	}
+	for (int i = 0; i < 5; i++)
+		timer_delete(t[i]);
+	print_found(5);
+	printf("%llu\n", (unsigned long long)x);
+}
+
+/* Its handler computes as well, and is interrupted by another one. */
+static void compute_in_handler(int signo)
+{
+	uint64_t x = (uint64_t)signo;
+
+	note_turn(signo);
+	for (int i = 0; i < 10000000; i++)
+		x = x * 6364136223846793005ull + (uint64_t)i;
+	found_at[0] += x;
+}
+
+static void nested_computing(void)
+{
+	uint64_t x = 0;
+	timer_t a, b;
+
+	signal(SIGUSR1, compute_in_handler);
+	signal(SIGUSR2, note_turn);
+	a = timer_of(SIGUSR1, 50000);
+	b = timer_of(SIGUSR2, 9000);
+	while (found_n < 30) {
+		turn++;
+		x = a_turn(x);
+	}
+	timer_delete(a);
+	timer_delete(b);
+	print_found(5);
+	printf("%llu\n", (unsigned long long)x);
+}
+
+static sigjmp_buf out_of_loop;
+
+static void leave_loop(int signo)
+{
+	siglongjmp(out_of_loop, 1);
+}
+
+/* Its handler jumps out of the loop. */
+static void jumps_from_loops(void)
+{
+	static volatile uint64_t n;
+
+	set_flags(SIGALRM, (void (*)(int, siginfo_t *, void *))(uintptr_t)leave_loop, 0);
+	for (volatile int i = 0; i < 10; i++) {
+		ualarm(i % 2 ? 15000 : 1000, 0);
+		if (!sigsetjmp(out_of_loop, 1))
+			for (;;)
+				n++;
+		printf("%llu\n", (unsigned long long)n);
+	}
+}
+
+static _Thread_local volatile sig_atomic_t my_flag;
+
+static void raise_mine(int signo)
+{
+	my_flag++;
+}
+
+static void *compute_till_told(void *argument)
+{
+	uint64_t n = 0;
+
+	while (my_flag < 3)
+		n++;
+	return (void *)(uintptr_t)n;
+}
+
+/* Threads that compute until others tell them, by signals. */
+static void threads_till_told(void)
+{
+	const struct timespec a_while = {.tv_nsec = 30000000};
+	pthread_t id[3];
+	void *value;
+
+	signal(SIGUSR1, raise_mine);
+	for (int i = 0; i < 3; i++)
+		pthread_create(&id[i], NULL, compute_till_told, NULL);
+	for (int i = 0; i < 3; i++) {
+		while (pthread_tryjoin_np(id[i], &value)) {
+			nanosleep(&a_while, NULL);
+			pthread_kill(id[i], SIGUSR1);
+		}
+		printf("%llu\n", (unsigned long long)(uintptr_t)value);
+	}
+}
+
+/* Refers to nothing but what it gets. */
+static __attribute__((noinline)) int wait_for_flag(const volatile sig_atomic_t *f)
+{
+	int n = 0;
+
+	while (!*f)
+		n |= 1;
+	return n;
+}
+
+/* Code in no file, where no breakpoint can be. */
+static void spins_in_no_file(void)
+{
+	void *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (code == MAP_FAILED)
+		exit(4);
+	memcpy(code, (const void *)(uintptr_t)wait_for_flag, 256);
+	signal(SIGALRM, raise_flag);
+	ualarm(20000, 0);
+	printf("%d\n", ((__typeof__(&wait_for_flag))(uintptr_t)code)(&flag));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -887,6 +1091,13 @@ static const struct {
     {"ignored", ignored},
     {"spins", spins},
     {"spins_on", spins_on},
+    {"counts_till_flag", counts_till_flag},
+    {"ticks", ticks},
+    {"many_kinds", many_kinds},
+    {"nested_computing", nested_computing},
+    {"jumps_from_loops", jumps_from_loops},
+    {"threads_till_told", threads_till_told},
+    {"spins_in_no_file", spins_in_no_file},
 };
 
 int main(int argc, char **argv)
