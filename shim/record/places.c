@@ -553,6 +553,11 @@ static bool begin_steps(struct sr_thread *t, const ucontext_t *uc, bool for_sign
 
 static bool find_place(struct sr_thread *t, ucontext_t *uc)
 {
+	const int32_t tid = (int32_t)sr_sys_gettid();
+
+	/* It is on its way already: its steps may take longer than signals wait. */
+	if (atomic_load(&step.thread) == tid && step.for_signal && !has_left_steps(uc, tid))
+		return true;
 	if (!may_interrupt(t) || !begin_steps(t, uc, true))
 		return false;
 	look(t, uc);
