@@ -16,7 +16,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, read, replay, run, run_functions
+from harness import BUILD, SREPLAY, read, replay, run, run_functions, write_old
 
 PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 PROGRAM = os.path.join(PROGRAMS, "execs")
@@ -134,8 +134,7 @@ def not_recorded(tap, place):
 def compared(tap, place):
     """What is executed is compared, and not executed."""
     mapped = os.path.join(place, "mapped")
-    with open(mapped, "w") as f:
-        f.write("one")
+    write_old(mapped, "one")
     trace, recorded = record(place, "t", [PROGRAM, "mapped-argument"])
     with open(mapped, "w") as f:
         f.write("two")

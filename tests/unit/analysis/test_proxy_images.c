@@ -49,6 +49,12 @@ static void read_all(uint32_t limit, uint32_t pieces)
 				*(uint32_t *)(i->memory + 8) = k;
 			assert_int_equal(*(uint32_t *)(i->memory + 8), k);
 		}
+	for (uint32_t i = 0; i < SR_IMAGES_REGISTERED; i++)
+		if (all->images[i].at) {
+			sr_device_release(all->device, all->images[i].mr);
+			munmap(all->images[i].memory, SR_PIECE);
+		}
+	assert_int_equal(registered, 0);
 	close(all->fd);
 	free(all);
 }
