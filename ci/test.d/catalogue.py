@@ -7,6 +7,7 @@ the machine and those for afterwards (case.py beside this file reads them); all 
 
 import fnmatch
 import json
+import os
 import subprocess
 
 import case
@@ -37,6 +38,7 @@ class Test:
         self.command = entry["cmd"]
         self.environment = dict(entry["env"], SREPLAY_BUILD=build)
         self.directory = entry["workdir"] or build
+        self.depends = entry["depends"]
         self.seconds = entry["timeout"] * PATIENCE
         self.priority = entry["priority"]
         self.alone = not entry["is_parallel"]
@@ -66,6 +68,15 @@ def sanitized(entry, build):
 def introspect(build, make):
     text = subprocess.run(["meson", "introspect", "--tests", build], check=True, stdout=subprocess.PIPE).stdout
     return [test for test in (make(entry, build) for entry in json.loads(text)) if test]
+
+
+def built_for(tests, build):
+    """The files, relative to the build tree, that these tests need: their programs, and what those are said to depend on."""
+    text = subprocess.run(["meson", "introspect", "--targets", build], check=True, stdout=subprocess.PIPE).stdout
+    needed = {target for test in tests for target in test.depends}
+    root = os.path.realpath(build)
+    return sorted(os.path.relpath(os.path.realpath(path), root)
+                  for target in json.loads(text) if target["id"] in needed for path in target["filename"])
 
 
 def names_twice(tests):

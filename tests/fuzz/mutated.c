@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "changes.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
@@ -27,22 +29,6 @@ struct input {
 
 static struct input inputs[MOST_INPUTS];
 static size_t inputs_n;
-static uint64_t state;
-
-/* splitmix64 */
-static uint64_t draw(void)
-{
-	uint64_t z = (state += 0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
-static size_t below(size_t n)
-{
-	return n ? draw() % n : 0;
-}
 
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
@@ -78,71 +64,10 @@ static void load_all(const char *dir)
 		free(list);
 }
 
-/* Numbers at the borders of what fields can hold. */
-static void put_number(uint8_t *data, size_t size)
-{
-	static const uint64_t numbers[] = {0,	       1,	   7,	       8,	   63,
-					   64,	       255,	   65535,      0x7fffffff, 0x80000000,
-					   0xffffffff, 0x40000000, 4u << 20,   1ull << 63, UINT64_MAX};
-	uint64_t number = numbers[below(sizeof(numbers) / sizeof(numbers[0]))];
-	size_t width = (size_t)1 << below(4), at = below(size);
-
-	memcpy(data + at, &number, width < size - at ? width : size - at);
-}
-
-/* Puts a piece of another input, or of this one, over or into it. */
-static size_t splice(uint8_t *data, size_t size)
-{
-	const struct input *other = &inputs[below(inputs_n)];
-	size_t from = below(other->size), n = below(other->size - from + 1), at = below(size);
-
-	if (draw() & 1) { /* over */
-		n = n < size - at ? n : size - at;
-		memcpy(data + at, other->data + from, n);
-		return size;
-	}
-	n = n < MOST - size ? n : MOST - size;
-	memmove(data + at + n, data + at, size - at);
-	memcpy(data + at, other->data + from, n);
-	return size + n;
-}
-
-static size_t cut(uint8_t *data, size_t size)
-{
-	size_t at = below(size), n = below(size - at + 1);
-
-	if (n >= size)
-		return size;
-	memmove(data + at, data + at + n, size - at - n);
-	return size - n;
-}
-
-/* The first byte says which file it is, and stays one of those. */
-static size_t change(uint8_t *data, size_t size)
-{
-	switch (below(5)) {
-	case 0:
-		data[below(size)] ^= (uint8_t)(1u << below(8));
-		break;
-	case 1:
-		data[below(size)] = (uint8_t)draw();
-		break;
-	case 2:
-		put_number(data, size);
-		break;
-	case 3:
-		size = splice(data, size);
-		break;
-	default:
-		size = cut(data, size);
-	}
-	return size;
-}
-
 int main(int argc, char **argv)
 {
 	unsigned long long count = argc > 2 ? strtoull(argv[2], NULL, 0) : 10000;
-	unsigned long long seed = argc > 3 ? strtoull(argv[3], NULL, 0) : 1;
+	unsigned long long number = argc > 3 ? strtoull(argv[3], NULL, 0) : 1;
 	static uint8_t data[MOST];
 
 	if (argc < 2)
@@ -151,18 +76,22 @@ int main(int argc, char **argv)
 	load_all(argv[1]);
 	if (!inputs_n)
 		return 2;
-	state = seed;
+	seed(number);
 	for (unsigned long long i = 0; i < count; i++) {
 		const struct input *in = &inputs[below(inputs_n)];
 		size_t size = in->size;
 
 		memcpy(data, in->data, size);
-		for (size_t changes = 1 + below(8); changes && size > 1; changes--)
-			size = change(data, size);
+		for (size_t changes = 1 + below(8); changes && size > 1; changes--) {
+			const struct input *other = &inputs[below(inputs_n)];
+
+			size = change(data, size, MOST, other->data, other->size);
+		}
+		/* The first byte says which file it is, and stays one of those. */
 		if (data[0] >= KINDS || !below(8))
 			data[0] = (uint8_t)below(KINDS);
 		LLVMFuzzerTestOneInput(data, size);
 	}
-	printf("1..1\nok 1 - %llu changed inputs, seed %llu\n", count, seed);
+	printf("1..1\nok 1 - %llu changed inputs, seed %llu\n", count, number);
 	return 0;
 }
