@@ -25,7 +25,7 @@
 #include "replay/host/group/transport.h"
 #include "replay/host/output.h"
 #include "replay/host/forks.h"
-#include "replay/host/images.h"
+#include "replay/host/rank/images.h"
 #include "replay/host/start/private.h"
 #include "replay/host/verdict.h"
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "logd/trace/reader.h"
-#include "replay/host/rank.h"
+#include "replay/host/rank/rank.h"
 #include "replay/traces/detail.h"
 
 struct sr_record_ranks {

@@ -24,7 +24,7 @@
 #include "replay/host/group/relay.h"
 #include "replay/host/group/state.h"
 #include "replay/host/group/transport.h"
-#include "replay/host/images.h"
+#include "replay/host/rank/images.h"
 #include "replay/host/verdict.h"
 
 struct worker {

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "replay/host/group/transport.h"
-#include "replay/host/rank.h"
+#include "replay/host/rank/rank.h"
 
 struct sr_conduct {
 	struct sr_trace *trace;

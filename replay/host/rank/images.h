@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* images.h: replays all images of a rank, one after the other. */
-#ifndef REPLAY_HOST_IMAGES_H
-#define REPLAY_HOST_IMAGES_H
+#ifndef REPLAY_HOST_RANK_IMAGES_H
+#define REPLAY_HOST_RANK_IMAGES_H
 
-#include "replay/host/rank.h"
+#include "replay/host/rank/rank.h"
 
 /*
  * As sr_rank_replay, for all images of the rank: the first that does not do what was recorded is the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/host/images.h"
+#include "replay/host/rank/images.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * rank.h: replays one recorded process: starts it, feeds it its trace, watches it, and prints the
- * verdict.  For one rank `sreplay replay` does so itself; for a group a process for each rank does
- * (replay/host/group/conduct.h).
- */
-#ifndef REPLAY_HOST_RANK_H
-#define REPLAY_HOST_RANK_H
+/* options.h: how a rank is replayed. */
+#ifndef REPLAY_HOST_RANK_OPTIONS_H
+#define REPLAY_HOST_RANK_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "logd/trace/reader.h"
-#include "replay/abi/control.h"
 #include "replay/host/producers/outsiders.h"
-#include "replay/abi/group.h"
 #include "replay/host/start/launch.h"
 
 /* Where a rank's replay puts the values that its trace leaves out, and what became of that. */
@@ -37,12 +30,5 @@ struct sr_rank_options {
 	int json; /* a descriptor that gets the verdict as JSON, too; -1: none */
 	const struct sr_outsiders *outsiders; /* of the group; NULL: nothing is known of them */
 };
-
-/*
- * Replays the image of the rank that is chosen in the trace.  Returns the exit status.  `group` is NULL for a rank that is replayed alone.  The control page
- * and its descriptor belong to the caller.
- */
-int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
-		   struct sr_replay_control *control, int control_fd, struct sr_group *group);
 
 #endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "replay/analysis/log/sizes.h"
+#include "replay/host/rank/replayed.h"
+#include "replay/host/stuck.h"
+#include "replay/print/progress.h"
+
+#define TICK_MS     100
+
+static bool child_has_ended(const struct sr_replayed_rank *r)
+{
+	siginfo_t info = {0};
+
+	usleep(TICK_MS * 1000);
+	return !waitid(P_PID, (id_t)r->child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
+}
+
+/* A thread that waits for another rank makes progress if that rank does. */
+static bool waits_for_group(const struct sr_replayed_rank *r)
+{
+	for (uint32_t i = 0; i < r->control->threads; i++)
+		if (atomic_load(&r->control->thread[i].waits_for_sn))
+			return true;
+	return atomic_load(&r->group->member[r->control->member].waiting) > 0;
+}
+
+static uint64_t progress(const struct sr_replayed_rank *r)
+{
+	uint64_t calls = sr_replay_calls(r->control);
+
+	if (!r->group || !waits_for_group(r))
+		return calls;
+	for (uint32_t m = 0; m < r->group->members; m++)
+		for (uint32_t i = 0; i < SR_REPLAY_THREADS; i++)
+			calls += atomic_load(&r->group->member[m].entered[i]);
+	return calls;
+}
+
+bool sr_replayed_is_exact(const struct sr_replayed_rank *r)
+{
+	return atomic_load(&r->control->outcome) == SR_REPLAY_EXACT;
+}
+
+static bool is_over(const struct sr_replayed_rank *r)
+{
+	return r->group && sr_replayed_is_exact(r);
+}
+
+/* A replay computes as fast as the recording, or a little slower. */
+#define SPARE_MS 2000
+
+/* Nobody knows how long the recorded process went on behind the end of a trace that was cut short. */
+#define CUT_SPARE_MS 5000
+
+/*
+ * The recorded process was killed, or its trace cut short, the replayed one has made all its calls, and has computed
+ * for longer since than the recorded one had: it does not end by itself.
+ */
+static bool is_where_trace_ends(const struct sr_replayed_rank *r, long idle_ms)
+{
+	uint64_t calls = 0, quiet_ms = 0;
+	bool killed = false, cut = false;
+
+	for (size_t i = 0; i < r->n_feeders; i++) {
+		const struct sr_feeder *f = &r->feeders[i];
+
+		if (f->is_parents)
+			continue;
+		if (!atomic_load(&f->all_sent))
+			return false;
+		killed = killed || f->killed;
+		cut = cut || f->cut;
+		calls += f->calls;
+		quiet_ms = i && f->quiet_ms > quiet_ms ? quiet_ms : f->quiet_ms;
+	}
+	return (killed || cut) && calls == sr_replay_calls(r->control) &&
+	       (uint64_t)idle_ms >= quiet_ms + quiet_ms / 2 + (cut ? CUT_SPARE_MS : SPARE_MS);
+}
+
+static void end_where_trace_ends(const struct sr_replayed_rank *r)
+{
+	struct sr_replay_control *c = r->control;
+
+	atomic_store(&c->outcome, SR_REPLAY_DIED);
+	for (uint32_t i = 0; i < r->n_feeders; i++) {
+		if (!r->feeders[i].cut)
+			continue;
+		c->report.thread = i;
+		c->report.sn = atomic_load(&c->thread[i].calls) + 1;
+		atomic_store(&c->outcome, SR_REPLAY_CUT);
+	}
+	kill(r->child, SIGKILL);
+}
+
+enum waited { ENDED, STUCK, WHERE_TRACE_ENDS };
+
+static void show_progress(const struct sr_replayed_rank *r, sr_progress bar)
+{
+	struct sr_replay_control *c = r->control;
+	uint64_t read = 0;
+
+	for (size_t i = 0; i < r->n_feeders; i++)
+		read += atomic_load_explicit(&r->feeders[i].read, memory_order_relaxed);
+	atomic_store(&c->trace_read, read);
+	if (bar)
+		bar((double)read / (double)atomic_load(&c->trace_size));
+}
+
+/* Waits until the child has ended, or has made no call for so many seconds (0: no limit). */
+static enum waited await_child(const struct sr_replayed_rank *r, long seconds)
+{
+	struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, r->child, 0), .events = POLLIN};
+	uint64_t before = 0;
+	long idle_ms = 0;
+	enum waited end = ENDED;
+	sr_progress bar;
+
+	atomic_store(&r->control->trace_size, sr_stream_bytes_of_image(r->trace, r->options->rank));
+	bar = sr_progress_begin("replaying", atomic_load(&r->control->trace_size), !r->options->bar);
+	/* Without pidfds (old kernels, sandboxes) it asks for the child's state. */
+	while (end == ENDED && !(p.fd < 0 ? child_has_ended(r) : poll(&p, 1, TICK_MS) > 0)) {
+		uint64_t calls = progress(r);
+
+		idle_ms = calls == before ? idle_ms + TICK_MS : 0;
+		before = calls;
+		show_progress(r, bar);
+		if (seconds && !is_over(r) && is_where_trace_ends(r, idle_ms))
+			end = WHERE_TRACE_ENDS;
+		else if (seconds && idle_ms >= seconds * 1000 && !is_over(r))
+			end = STUCK;
+	}
+	sr_progress_end();
+	if (p.fd >= 0)
+		close(p.fd);
+	return end;
+}
+
+void sr_replayed_load_print(const struct sr_replayed_rank *r, struct sr_verdict *v)
+{
+	v->with.schema = sr_schema_of(r->trace, v->rank, NULL);
+	v->with.symbols = sr_symbols_new(json_object_get(r->recorded.json, "objects"));
+}
+
+/* The process has forked, and its child is watched in its place.  A tool follows by itself. */
+static bool goes_on_as_child(struct sr_replayed_rank *r)
+{
+	pid_t child = atomic_exchange(&r->control->continued_as, 0);
+
+	if (!child || r->options->tool.kind != SR_TOOL_NONE)
+		return false;
+	while (waitpid(r->child, NULL, 0) < 0 && errno == EINTR)
+		;
+	r->child = child;
+	return true;
+}
+
+void sr_replayed_await(struct sr_replayed_rank *r, struct sr_verdict *v)
+{
+	struct sr_stuck stuck = {
+	    .trace = r->trace,
+	    .rank = v->rank,
+	    .seconds = r->options->timeout,
+	    .process = r->child,
+	    .control = r->control,
+	    .with = &v->with,
+	};
+
+	enum waited how = await_child(r, r->options->timeout);
+
+	while (how == ENDED && goes_on_as_child(r))
+		how = await_child(r, r->options->timeout);
+
+	v->stuck = how == STUCK;
+	if (how == WHERE_TRACE_ENDS)
+		end_where_trace_ends(r);
+	if (v->stuck) {
+		sr_replayed_load_print(r, v);
+		/* With a tool, the child is the tool. */
+		if (atomic_load(&r->control->process))
+			stuck.process = atomic_load(&r->control->process);
+		sr_stuck_say(&stuck);
+		kill(r->child, SIGKILL);
+	}
+	while (waitpid(r->child, &v->wait_status, 0) < 0 && errno == EINTR)
+		;
+}
