@@ -24,6 +24,8 @@ USUAL = ("fast", "local", "sanitized", "rxe")
 SHORT = "short"
 # Reads the source tree only: with sanitizers it would be the same test.
 SOURCE = "source"
+# Sleeps for most of its time.
+SLEEPS = "sleeps"
 # meson's limits are for a quiet machine.
 PATIENCE = 4
 
@@ -35,6 +37,7 @@ class Test:
         self.name = name
         self.tiers = tiers
         self.subjects = suites_of(entry) - set(TIERS)
+        self.sleeps = SLEEPS in self.subjects
         self.command = entry["cmd"]
         self.environment = dict(entry["env"], SREPLAY_BUILD=build)
         self.directory = entry["workdir"] or build

@@ -19,8 +19,10 @@ PLAIN = ["-Dwerror=true", "--buildtype=debugoptimized"]
 # Optimised less, and with line numbers only, since that compiles faster. A warning counts in the plain tree: there are others
 # where less is optimised.
 SANITIZED = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1", "-Ddebug=true", "-Dc_args=-g1", "-Dcpp_args=-g1"]
-# A start of the machine counts as so many tests: its processors are emulated.
-MACHINE_WEIGHT = 2
+# What runs side by side, in halves of a test. A start of the machine counts as two tests: its processors are emulated.
+TEST_WEIGHT = 2
+SLEEPING_TEST_WEIGHT = 1
+MACHINE_WEIGHT = 4
 
 
 def parse():
@@ -93,14 +95,14 @@ def run_alone(test):
 
 def run_all(tests, build, report, jobs):
     """First those that need the machine, in one start of it; their rest, on this one, when they are back."""
-    schedule = Schedule(jobs)
+    schedule = Schedule(jobs * TEST_WEIGHT)
 
     def add(test, run):
         work = (run, lambda result: report.add(test.name, result))
         if test.alone and not test.stages:
             schedule.add_alone(*work)
         else:
-            schedule.add(1, *work)
+            schedule.add(SLEEPING_TEST_WEIGHT if test.sleeps else TEST_WEIGHT, *work)
 
     by_priority = sorted(tests, key=lambda test: -test.priority)
     there = [test for test in by_priority if test.stages]
