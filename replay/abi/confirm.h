@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SR_CONFIRM_MAGIC  0x31666e6f635f7273ull
+#define SR_CONFIRM_MAGIC  0x32666e6f635f7273ull
 #define SR_CONFIRM_NAME   32 /* of a call, in calls.def */
 #define SR_CONFIRM_VALUE  64 /* so much of what an access found or left is kept */
 #define SR_CONFIRM_STACKS 8  /* different ones of one access */
@@ -51,6 +51,8 @@ struct sr_confirm_side {
 	uint64_t stack;             /* a hash (logd/base/stack_hash.h); 0: any */
 	uint64_t occurrence;        /* from 1; 0: any */
 	uint64_t begin, end;        /* the memory as it was recorded */
+	uint64_t instruction, instruction_code; /* of a load or store; 0: not known */
+	uint32_t recorded_thread;
 
 	/* Of the run; the range and the value under `lock`. */
 	_Atomic uint32_t state;
@@ -61,6 +63,7 @@ struct sr_confirm_side {
 	_Atomic uint32_t thread;
 	_Atomic uint64_t sn;
 	bool landed; /* proven */
+	bool is_exact; /* it was held just in front of its instruction */
 	uint32_t value_n;
 	uint64_t value_hash;
 	uint8_t value[SR_CONFIRM_VALUE];

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-/* From here on what the thread does at this site has this stack. */
+/* From here on what the thread does at this site has this stack; hash 0: only the site's name is told. */
 struct sr_stack_note {
 	uint64_t sn, site, hash;
 	uint64_t code;             /* the site, as sr_stack_place() names it */

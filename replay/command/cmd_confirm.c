@@ -19,7 +19,7 @@
 #include "replay/print/json.h"
 
 #define CONFIRMED 1 /* the exit status */
-#define LEAST_MS  10
+#define LEAST_MS  50
 #define MOST_MS   10000
 #define GAPS      3 /* an access is held so many times the time between the two */
 #define TRIES     6
@@ -48,7 +48,7 @@ static const struct argp_option option_list[] = {
      "stops in front of the access; auto (default): the one, then the other",
      0},
     {"wait", KEY_WAIT, "MS", 0,
-     "how long an access is held for the other one at first (default 10); if both came, three "
+     "how long an access is held for the other one at first (default 50); if both came, three "
      "times the time between them",
      0},
     {"tries", KEY_TRIES, "K", 0, "so many runs for each order at most (default 6)", 0},
@@ -130,13 +130,22 @@ static const struct argp argp = {
 
 /* ---------------------------------------------------------------- one order */
 
+/* A thread that is held does not come to its other access. */
+static bool is_one_thread(const struct sr_confirm *c)
+{
+	return c->side[0].rank == c->side[1].rank &&
+	       c->side[0].recorded_thread == c->side[1].recorded_thread;
+}
+
 /* How the n-th try looks for the accesses. */
 static void choose_way(const struct options *o, int way, struct sr_confirm *c)
 {
-	c->by_thread = o->hold == HOLD_AUTO ? way & 1 : o->hold == HOLD_THREAD;
+	const bool alternates = o->hold == HOLD_AUTO && !is_one_thread(c);
+
+	c->by_thread = alternates ? way & 1 : o->hold == HOLD_THREAD;
 	/* Each instance that accesses the recorded memory, not only the one that did so in the
 	 * recording. */
-	if (o->hold == HOLD_AUTO ? way & 2 : way & 1)
+	if (alternates ? way & 2 : way & 1)
 		c->side[0].occurrence = c->side[1].occurrence = 0;
 }
 
@@ -147,23 +156,29 @@ static uint64_t time_between(const struct sr_confirm *c)
 	return !a || !b ? 0 : a > b ? a - b : b - a;
 }
 
+/* Was the one that came first held?  Where requests are, the CPU goes on. */
+static bool holds_first(const struct sr_confirm *c)
+{
+	const struct sr_confirm_side *first =
+	    &c->side[c->side[1].arrived_ns < c->side[0].arrived_ns];
+
+	return c->by_thread || first->kind == SR_CONFIRM_REQUEST;
+}
+
 struct way {
 	int number;
 	uint64_t wait_ns;
 };
 
 /* Both came, but too far from each other: they are held for longer.  Else the next way. */
-static void choose_next(struct way *w, const struct sr_confirm *c, uint64_t least_ns)
+static void choose_next(struct way *w, const struct sr_confirm *c)
 {
-	uint64_t wanted = GAPS * time_between(c);
+	const uint64_t wanted = GAPS * time_between(c), had = w->wait_ns;
 
-	if (c->phase == SR_CONFIRM_SEARCHING && wanted > w->wait_ns &&
-	    wanted <= MOST_MS * 1000000ull) {
+	if (c->phase == SR_CONFIRM_SEARCHING && wanted > had && wanted <= MOST_MS * 1000000ull)
 		w->wait_ns = wanted;
-		return;
-	}
-	w->number++;
-	w->wait_ns = w->wait_ns > least_ns ? w->wait_ns : least_ns;
+	if (w->wait_ns == had || !holds_first(c))
+		w->number++;
 }
 
 /* False: a run could not be made. */
@@ -171,7 +186,6 @@ static bool force(const struct options *o, const struct sr_confirming *x,
 		  const struct sr_confirm *wanted, const char *name, int first, struct way *w,
 		  struct sr_confirm_order *order)
 {
-	const uint64_t least_ns = (uint64_t)o->wait_ms * 1000000u;
 	struct sr_confirm c;
 
 	order->is_wanted = true;
@@ -187,7 +201,7 @@ static bool force(const struct options *o, const struct sr_confirming *x,
 		order->ns = order->o.ns;
 		order->held_ns = order->o.c.side[0].held_ns + order->o.c.side[1].held_ns;
 		if (!order->is_forced)
-			choose_next(w, &order->o.c, least_ns);
+			choose_next(w, &order->o.c);
 	}
 	return true;
 }
@@ -195,14 +209,14 @@ static bool force(const struct options *o, const struct sr_confirming *x,
 /* --------------------------------------------------------------- both orders */
 
 /*
- * A store is known to be pending only between two calls.  That the request did not have to come
+ * A store that is not held in front of its instruction is known to be pending only between two calls.  That the request did not have to come
  * before it is shown only if the store came first.
  */
 static bool confirms(const struct sr_confirm_order *order, int first)
 {
 	const struct sr_confirm_side *s = order->o.c.side;
 
-	return order->is_forced && s[!first].kind != SR_CONFIRM_STORE;
+	return order->is_forced && (s[!first].kind != SR_CONFIRM_STORE || s[!first].is_exact);
 }
 
 /* A second run in the order ab: what differs between these two is no effect of the order. */

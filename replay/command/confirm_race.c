@@ -105,6 +105,11 @@ static const char *describe(const json_t *access, struct sr_confirm_side *s)
 	s->is_write = is_kind(access, "write") || is_kind(access, "atomic") ||
 		      is_kind(access, "scatter") || is_kind(access, "store");
 	s->is_local = is_kind(access, "gather") || is_kind(access, "scatter");
+	s->recorded_thread = (uint32_t)json_integer_value(json_object_get(access, "thread"));
+	if (is_kind(access, "load") || is_kind(access, "store")) {
+		s->instruction = address_of(access, "instruction");
+		s->instruction_code = address_of(access, "code");
+	}
 	s->fetches = sr_op((uint8_t)s->opcode) & SR_OP_SCATTERS && is_request(access);
 	if (is_request(access)) {
 		s->kind = SR_CONFIRM_REQUEST;
@@ -113,14 +118,14 @@ static const char *describe(const json_t *access, struct sr_confirm_side *s)
 		if (!take_call(call, s->next, &s->next_site, &s->next_code, NULL))
 			return "the store is the last thing that its rank does";
 		call = json_object_get(access, "after");
-	} else if (is_kind(access, "load") &&
-		   json_integer_value(json_object_get(access, "fault"))) {
+	} else if (is_kind(access, "load") && s->instruction) {
 		s->kind = SR_CONFIRM_LOAD;
-		s->site = address_of(access, "instruction");
-		s->code = address_of(access, "code");
+		s->site = s->instruction;
+		s->code = s->instruction_code;
+		/* Without a fault it is that of the call. */
+		if (!json_integer_value(json_object_get(access, "fault")))
+			s->stack = 0;
 		return NULL;
-	} else if (is_kind(access, "load") && address_of(access, "instruction")) {
-		return "a load from memory that peers cannot write cannot be held";
 	} else if (is_kind(access, "load")) {
 		s->kind = SR_CONFIRM_CALL;
 	} else if (is_kind(access, "receive")) {

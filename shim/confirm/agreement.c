@@ -80,10 +80,17 @@ static void change(enum sr_confirm_phase phase)
 	sr_sys_futex((uint32_t *)&sr_agreement->changes, FUTEX_WAKE, INT_MAX, NULL);
 }
 
-bool sr_agreement_awaits(int i)
+bool sr_agreement_awaits(int i, uint64_t begin, uint64_t end)
 {
-	return atomic_load_explicit(&sr_agreement->side[!i].state, memory_order_relaxed) ==
-	       SR_SIDE_PENDING;
+	const struct sr_confirm_side *other = &sr_agreement->side[!i];
+	bool awaits;
+
+	if (atomic_load_explicit(&other->state, memory_order_relaxed) != SR_SIDE_PENDING)
+		return false;
+	lock();
+	awaits = begin < other->at_end && other->at_begin < end;
+	unlock();
+	return awaits;
 }
 
 void sr_agreement_range(uint64_t *begin, uint64_t *end)

@@ -22,8 +22,8 @@ static inline bool sr_agreement_searches(void)
 	return atomic_load_explicit(&sr_agreement->phase, memory_order_relaxed) < SR_CONFIRM_DONE;
 }
 
-/* Is the other one than `i` pending? */
-bool sr_agreement_awaits(int i);
+/* Is the other one than `i` pending, to some of this memory? */
+bool sr_agreement_awaits(int i, uint64_t begin, uint64_t end);
 
 /* Access `i` would be held here, if it were held at all. */
 void sr_agreement_saw(int i);

@@ -123,6 +123,13 @@ static bool concerns(enum sr_call_number n)
 	return n == SR_CALL_wr_complete || ends_requests(n);
 }
 
+void sr_confirm_watch(void)
+{
+	for (int i = 0; sr_agreement && i < 2; i++)
+		if (is_mine(i))
+			sr_confirm_watch_instruction(i);
+}
+
 static uint64_t call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
 	enum sr_heap before;
@@ -133,6 +140,7 @@ static uint64_t call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, vo
 	if (!concerns(n))
 		return self.call(t, n, a, site);
 	before = sr_enter(t);
+	sr_confirm_watch();
 	if (ends_requests(n))
 		sr_confirm_release_requests();
 	for (int i = 0; i < 2; i++)

@@ -21,6 +21,9 @@ typedef uint64_t (*sr_confirm_call)(struct sr_thread *t, enum sr_call_number n, 
  * did so far. */
 sr_confirm_call sr_confirm_start(const char *path, int32_t rank, sr_confirm_call call);
 
+/* Instructions become breakpoints.  Before other modules claim SIGSEGV. */
+void sr_confirm_watch(void);
+
 /* Must the program's loads from exposed memory fault, rather than go by probes? */
 bool sr_confirm_needs_faults(void);
 

@@ -16,7 +16,7 @@ static size_t common(uint64_t *begin)
 	return end - *begin < COMPARED ? (size_t)(end - *begin) : COMPARED;
 }
 
-static void note_memory(int i)
+void sr_confirm_note_memory(int i)
 {
 	static char bytes[2][COMPARED];
 	uint64_t begin;
@@ -28,10 +28,10 @@ static void note_memory(int i)
 
 /* Where requests are held, an access of the CPU is found when the other one is pending: it need not
  * wait for that. */
-static bool arrive(int i, uint64_t begin, uint64_t end)
+bool sr_confirm_cpu_arrives(int i, uint64_t begin, uint64_t end)
 {
 	sr_agreement_saw(i);
-	return (sr_agreement->by_thread || sr_agreement_awaits(i)) &&
+	return (sr_agreement->by_thread || sr_agreement_awaits(i, begin, end)) &&
 	       sr_agreement_arrive(i, begin, end) && sr_agreement_wait(i, NULL);
 }
 
@@ -43,9 +43,9 @@ void sr_confirm_inline_begins(int i)
 {
 	const struct sr_confirm_side *s = &sr_agreement->side[i];
 
-	sends[i] = arrive(i, s->begin, s->end);
+	sends[i] = sr_confirm_cpu_arrives(i, s->begin, s->end);
 	if (sends[i])
-		note_memory(i);
+		sr_confirm_note_memory(i);
 }
 
 void sr_confirm_inline_ends(int i)
@@ -74,7 +74,11 @@ void sr_confirm_store_may_come(int i, struct sr_thread *t)
 	const struct sr_confirm_side *side = &sr_agreement->side[i];
 	struct store *s = &stores[i];
 
-	if (s->thread || !arrive(i, side->begin, side->end))
+	if (sr_confirm_has_instruction(i)) {
+		sr_confirm_expect_store(i, t);
+		return;
+	}
+	if (s->thread || !sr_confirm_cpu_arrives(i, side->begin, side->end))
 		return;
 	s->n = common(&s->begin);
 	if (sr_confirm_read(s->before, s->begin, s->n))
@@ -87,6 +91,8 @@ void sr_confirm_store_may_have_come(int i, const struct sr_thread *t, bool is_ne
 {
 	struct store *s = &stores[i];
 
+	if (is_next)
+		sr_confirm_expect_store(i, NULL);
 	if (s->thread != t)
 		return;
 	if (sr_confirm_read(s->after, s->begin, s->n) &&
@@ -121,14 +127,14 @@ static bool comes_from(uint64_t wanted, uint64_t pc)
 static void before_load(uintptr_t pc, uintptr_t address)
 {
 	const struct sr_confirm_side *s = &sr_agreement->side[load.side];
+	const uint64_t end = address + sr_confirm_load_size(load.side, pc, address);
 
-	if (!sr_confirm_is_place(pc, s->site, s->code))
+	if (!sr_confirm_is_place(pc, s->site, s->code) || address >= s->end || end <= s->begin)
 		return;
 	atomic_fetch_add_explicit(&sr_agreement->side[load.side].seen, 1, memory_order_relaxed);
 	if (!sr_agreement_searches() || load.thread || !comes_from(s->stack, pc))
 		return;
-	/* As the analysis has it: the rest of an aligned word. */
-	if (arrive(load.side, address, (address | 7) + 1))
+	if (sr_confirm_cpu_arrives(load.side, address, end))
 		load.thread = &sr_self;
 }
 
@@ -136,7 +142,7 @@ static void after_load(uintptr_t address)
 {
 	if (load.thread != &sr_self)
 		return;
-	note_memory(load.side);
+	sr_confirm_note_memory(load.side);
 	load.thread = NULL;
 	sr_agreement_done(load.side, true);
 }

@@ -36,8 +36,21 @@ void sr_confirm_inline_ends(int i);
 void sr_confirm_store_may_come(int i, struct sr_thread *t);
 /* Is a thread about to store? */
 bool sr_confirm_awaits_store(int i);
+/* An access of the CPU's: it is held if need be.  False: it is not one of the two. */
+bool sr_confirm_cpu_arrives(int i, uint64_t begin, uint64_t end);
+/* What both access has the value that access `i` found or left. */
+void sr_confirm_note_memory(int i);
 /* is_next: this is the call that came after the store in the recording. */
 void sr_confirm_store_may_have_come(int i, const struct sr_thread *t, bool is_next);
 void sr_confirm_watch_load(int i);
+
+/* instructions.c */
+/* Makes breakpoints, if that is possible yet. */
+void sr_confirm_watch_instruction(int i);
+bool sr_confirm_has_instruction(int i);
+/* Bytes that the load accesses, from an address that faulted. */
+size_t sr_confirm_load_size(int i, uintptr_t pc, uint64_t address);
+/* The thread may come to the store before its next call; NULL: none may. */
+void sr_confirm_expect_store(int i, const struct sr_thread *t);
 
 #endif

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unwind.h>
 
+#include "logd/base/page.h"
+
 /* Frames of the shim, and a signal's. */
 #define SKIPPED_MOST 64
 
@@ -38,18 +40,55 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return (hash ^ value) * 0x9e3779b97f4a7c15ull ^ hash >> 29;
 }
 
+static uint64_t name_of(const struct link_map *library)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+	const char *name = strrchr(library->l_name, '/');
+
+	for (name = name ? name + 1 : library->l_name; *name; name++)
+		hash = mix(hash, (uint8_t)*name);
+	return hash;
+}
+
 uint64_t sr_stack_place(uint64_t address)
 {
 	struct dl_find_object found;
-	const char *name;
-	uint64_t hash = 0xcbf29ce484222325ull;
 
 	if (_dl_find_object((void *)address, &found))
 		return address;
-	name = strrchr(found.dlfo_link_map->l_name, '/');
-	for (name = name ? name + 1 : ""; *name; name++)
-		hash = mix(hash, (uint8_t)*name);
-	return mix(hash, address - found.dlfo_link_map->l_addr) | 1;
+	return mix(name_of(found.dlfo_link_map), address - found.dlfo_link_map->l_addr) | 1;
+}
+
+static uint64_t find_in(const struct link_map *library, uint64_t place, uint64_t in_page)
+{
+	const uint64_t name = name_of(library);
+	struct dl_find_object found;
+	uint64_t at;
+
+	if (_dl_find_object(library->l_ld, &found))
+		return 0;
+	for (at = (uintptr_t)found.dlfo_map_start + in_page; at < (uintptr_t)found.dlfo_map_end; at += PAGE)
+		if ((mix(name, at - library->l_addr) | 1) == place)
+			return at;
+	return 0;
+}
+
+uint64_t sr_stack_find(uint64_t place, uint64_t recorded)
+{
+	struct dl_find_object here;
+	const struct link_map *library;
+	uint64_t at = 0;
+
+	if (!place || sr_stack_place(recorded) == place)
+		return recorded;
+	if (_dl_find_object((void *)sr_stack_find, &here))
+		return 0;
+	library = here.dlfo_link_map;
+	while (library->l_prev)
+		library = library->l_prev;
+	for (; library && !at; library = library->l_next)
+		at = find_in(library, place, recorded % PAGE);
+	return at;
 }
 
 void sr_stack_take(struct sr_stack *s, uint64_t from)

@@ -26,6 +26,9 @@ struct sr_stack {
 
 /* An address in code, named like that. */
 uint64_t sr_stack_place(uint64_t address);
+/* Where the code is that has this name, if it was at `recorded` in another run; place 0: not known, so there.  0: nowhere.
+ * No other thread may load libraries meanwhile. */
+uint64_t sr_stack_find(uint64_t place, uint64_t recorded);
 
 /* Is it still the thread's stack, if the first frame is where it was?  Much faster than to take it
  * again. */

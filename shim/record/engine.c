@@ -99,6 +99,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 	sr_record_expect_end();
 	sr_engine = &record_engine;
 	sr_signals_start(false);
+	sr_confirm_watch();
 	sr_places_record(sr_serial, s->threads_auto);
 	sr_trap_begin(0);
 	sr_tsc_begin(s->probes ? &sr_record_counter : NULL);

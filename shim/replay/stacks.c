@@ -110,3 +110,17 @@ void sr_stacks_load(const struct sr_thread *t, uint64_t fault, uint64_t pc)
 	if (self.fd >= 0)
 		note(t, fault, pc, 0); /* the handler's frame says nothing of the program's stack */
 }
+
+/* Only where this code is. */
+void sr_stacks_code(uint64_t pc)
+{
+	struct sr_stack_note n = {.site = pc};
+
+	if (self.fd < 0)
+		return;
+	n.code = sr_stack_place(pc);
+	sr_lock(&self.lock);
+	if (!is_named(n.code))
+		sr_syscall(SYS_write, self.fd, SR_ARG(&n), sizeof(n), 0, 0, 0);
+	sr_unlock(&self.lock);
+}

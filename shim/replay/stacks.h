@@ -14,6 +14,7 @@ void sr_stacks_start(int fd);
 /* Any thread, in a call whose SN has been counted. */
 void sr_stacks_call(const struct sr_thread *t, void *site);
 /* In a fault's handler. */
+void sr_stacks_code(uint64_t pc);
 void sr_stacks_load(const struct sr_thread *t, uint64_t fault, uint64_t pc);
 
 #endif

@@ -17,6 +17,7 @@
 #include "shim/exposed/x86/decode.h"
 #include "shim/exposed/x86/word.h"
 #include "shim/kernel/readable.h"
+#include "shim/replay/stacks.h"
 #include "shim/signals/signals.h"
 
 #define ERR_WRITE 2
@@ -71,8 +72,10 @@ void sr_watch_accessed(uintptr_t pc, uintptr_t sp, uintptr_t address, size_t len
 					  .kind = is_store ? SR_WATCH_STORE : SR_WATCH_LOAD};
 
 	/* Without ranges to watch there is no user. */
-	if (user.take && t->started && !t->silent && !t->ended)
-		user.take(&a);
+	if (!user.take || !t->started || t->silent || t->ended)
+		return;
+	sr_stacks_code(pc);
+	user.take(&a);
 }
 
 /* ------------------------------------------------------- pages that are closed */

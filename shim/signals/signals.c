@@ -20,7 +20,7 @@
 #include "shim/exposed/exposed.h"
 
 #define SIGNALS    SR_SIGNALS
-#define MAX_CLAIMS 6
+#define MAX_CLAIMS 8
 #define BIT(signo) SR_SIGNAL_BIT(signo)
 
 static sr_signal_handler claims[SR_CLAIMABLE][MAX_CLAIMS];

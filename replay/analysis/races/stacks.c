@@ -43,8 +43,11 @@ static int keep_frames(struct sr_race_stacks *s, uint32_t rank, const struct sr_
 
 static int keep(struct sr_race_stacks *s, uint32_t rank, const struct sr_stack_note *note, FILE *f)
 {
-	struct sr_race_stack_note *at = sr_grow((void **)&s->notes, s->n, &s->room, sizeof(*at));
+	struct sr_race_stack_note *at;
 
+	if (!note->hash)
+		return sr_keymap_put(&s->codes, key(rank, note->site), note->code);
+	at = sr_grow((void **)&s->notes, s->n, &s->room, sizeof(*at));
 	if (!at)
 		return -ENOMEM;
 	*at = (struct sr_race_stack_note){note->site, note->sn,     note->hash,

@@ -46,11 +46,17 @@ bool breakpoints_start(const struct breakpoint_handlers *h)
 
 /* ------------------------------------------------------------------ what is possible */
 
+static bool is_of_vectors(const struct encoding *e)
+{
+	return e->op.class == INSN_VECTOR_LOAD || e->op.class == INSN_VECTOR_STORE || (e->op.class == INSN_OPERAND && e->map);
+}
+
 static bool is_single(const uint8_t *code, struct group *g)
 {
 	struct encoding e;
 
-	if (!encoding_of(code, &e) || e.op.form == FORM_UNKNOWN || e.repeat || (e.prefixed && e.op.form >= FORM_BRANCH))
+	/* Of an instruction of vectors, what repeats a string is a part of the opcode. */
+	if (!encoding_of(code, &e) || e.op.form == FORM_UNKNOWN || (e.repeat && !is_of_vectors(&e)) || (e.prefixed && e.op.form >= FORM_BRANCH))
 		return false;
 	*g = (struct group){.n = 1, .length = e.length, .at = {0, e.length}};
 	return true;

@@ -111,6 +111,17 @@ def kinds(tap, directory):
         check_confirmed(tap, directory, "races " + name, 3, effects)
 
 
+def instructions(tap, directory):
+    """A store of the bytes that are there already, and a load from memory that peers cannot write: their instructions are seen."""
+    for name in "gather-same-store-racing", "scatter-load-racing":
+        trace, found = check_confirmed(tap, directory, "races " + name, 3, {"value", "same"})
+        ranks = {a["rank"] for r in found for a in r["accesses"]}
+        for order in ("ab", "ba"):
+            for rank in ranks:
+                status, _, err = replays(os.path.join(trace, "races", "1-%s.srec" % order), "-r", str(rank))
+                tap.ok(status == 0 and "0 divergences" in err, "%s: rank %d of the order %s replays" % (name, rank, order), err)
+
+
 def find_wrapped(directory):
     # One of them may be no more than possible: local/races says why.
     trace, races = find(directory, "knapsack race 6 40", 4, True)
@@ -165,4 +176,4 @@ def failures(tap, directory):
 
 
 if __name__ == "__main__":
-    run_functions([steal, kinds, wrapped, ordered, failures])
+    run_functions([steal, kinds, instructions, wrapped, ordered, failures])
