@@ -55,33 +55,31 @@ static int map_ring(struct sr_ring *r, int memfd, uint64_t offset, size_t data_b
 	return 0;
 }
 
-static size_t round_up_to_power_of_two(size_t bytes)
-{
-	size_t size = SR_RING_MIN_BYTES;
-
-	while (size < bytes && size < SR_RING_MAX_BYTES)
-		size *= 2;
-	return size;
-}
-
 /* Neither side can shrink the file under the other (SIGBUS), and sizes that were checked stay. */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-static int make_memfd(size_t data_bytes)
+uint64_t sr_ring_file_bytes(uint64_t data_bytes)
 {
-	uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};
+	return HEADER_BYTES + data_bytes;
+}
+
+int sr_ring_file_create(uint32_t rings, uint64_t data_bytes)
+{
+	uint64_t limit[2] = {UINT64_MAX, UINT64_MAX}, size = rings * sr_ring_file_bytes(data_bytes);
 	long err;
 	int fd;
 
-	/* Beyond the limit on file sizes the kernel would send SIGXFSZ to the program. */
+	if (data_bytes < SR_RING_MIN_BYTES || data_bytes > SR_RING_MAX_BYTES || (data_bytes & (data_bytes - 1)))
+		return -EINVAL;
+	/* Beyond the limit on file sizes the kernel would send SIGXFSZ. */
 	sr_sys_getrlimit(RLIMIT_FSIZE, limit);
-	if (limit[0] < HEADER_BYTES + data_bytes)
+	if (limit[0] < size)
 		return -EFBIG;
-	fd = (int)sr_sys_memfd_create("sreplay-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = (int)sr_sys_memfd_create("sreplay-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return fd;
 	fd = sr_fd_raise(fd);
-	err = sr_sys_ftruncate(fd, HEADER_BYTES + data_bytes);
+	err = sr_sys_ftruncate(fd, size);
 	if (!err)
 		err = sr_sys_fcntl(fd, F_ADD_SEALS, SEALS);
 	if (err) {
@@ -117,48 +115,6 @@ static void become(struct sr_ring *r, enum sr_ring_side side)
 		s->expedited = sr_sys_membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
 }
 
-int sr_ring_create(struct sr_ring *r, size_t bytes)
-{
-	size_t data_bytes = round_up_to_power_of_two(bytes);
-	int err, fd;
-
-	memset(r, 0, sizeof(*r));
-	r->fd = -1;
-	if (bytes > SR_RING_MAX_BYTES)
-		return -EINVAL;
-	fd = make_memfd(data_bytes);
-	if (fd < 0)
-		return fd;
-	err = map_ring(r, fd, 0, data_bytes);
-	if (err) {
-		sr_sys_close(fd);
-		return err;
-	}
-	r->fd = fd;
-	init_shared(r->shared, data_bytes);
-	become(r, SR_RING_PRODUCER);
-	return 0;
-}
-
-/* The size of the data area, if memfd is sealed as a ring is; or -errno. */
-static int64_t sealed_data_bytes(int memfd)
-{
-	struct stat st;
-	uint64_t bytes;
-	long ret = sr_sys_fcntl(memfd, F_GET_SEALS, 0);
-
-	if (ret < 0 || (ret & SEALS) != SEALS)
-		return -EINVAL;
-	ret = sr_sys_fstat(memfd, &st);
-	if (ret)
-		return ret;
-	bytes = (uint64_t)st.st_size - HEADER_BYTES;
-	if (st.st_size <= HEADER_BYTES || bytes < SR_RING_MIN_BYTES || bytes > SR_RING_MAX_BYTES ||
-	    (bytes & (bytes - 1)))
-		return -EINVAL;
-	return (int64_t)bytes;
-}
-
 static int check_shared(const struct sr_ring_shared *s, uint64_t data_bytes)
 {
 	uint64_t head = atomic_load(&s->head), tail = atomic_load(&s->tail);
@@ -173,40 +129,12 @@ static int check_shared(const struct sr_ring_shared *s, uint64_t data_bytes)
 	return 0;
 }
 
-int sr_ring_attach(struct sr_ring *r, int memfd, enum sr_ring_side side)
-{
-	int64_t bytes = sealed_data_bytes(memfd);
-	int err;
-
-	memset(r, 0, sizeof(*r));
-	r->fd = -1;
-	if (bytes < 0)
-		return (int)bytes;
-	err = map_ring(r, memfd, 0, (size_t)bytes);
-	if (err)
-		return err;
-	err = check_shared(r->shared, (uint64_t)bytes);
-	if (err) {
-		sr_ring_detach(r);
-		return err;
-	}
-	r->fd = memfd;
-	become(r, side);
-	return 0;
-}
-
-uint64_t sr_ring_file_bytes(uint64_t data_bytes)
-{
-	return HEADER_BYTES + data_bytes;
-}
-
 int sr_ring_map(struct sr_ring *r, int fd, uint64_t offset, uint64_t data_bytes,
 		enum sr_ring_side side, struct sr_ring_shared *at)
 {
 	int err = 0;
 
 	memset(r, 0, sizeof(*r));
-	r->fd = -1;
 	if (at)
 		point_at(r, at, data_bytes);
 	else
@@ -231,10 +159,7 @@ void sr_ring_detach(struct sr_ring *r)
 {
 	if (r->shared)
 		sr_sys_munmap(r->shared, mapped_bytes(r->mask + 1));
-	if (r->fd >= 0)
-		sr_sys_close(r->fd);
 	r->shared = NULL;
-	r->fd = -1;
 }
 
 /* ---- both sides ---- */

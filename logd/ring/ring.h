@@ -94,29 +94,22 @@ struct sr_ring {
 	void (*wait_hook)(void *argument);
 	void *wait_argument;
 	void (*stop_hook)(int error); /* producer */
-	int fd; /* the memfd, closed by sr_ring_detach */
 };
-
-/*
- * Makes a ring of at least `bytes` (rounded up to a power of two) and attaches to it as its
- * producer.  sr_ring_detach ends that.
- */
-int sr_ring_create(struct sr_ring *r, size_t bytes);
-
-/*
- * Attaches to an existing ring, as its other side or in place of a side that died.  On success
- * the handle owns memfd, on failure the caller.  -EINVAL, -EPROTO: not a sealed ring of this
- * version.
- */
-int sr_ring_attach(struct sr_ring *r, int memfd, enum sr_ring_side side);
 
 /* How many bytes of a file a ring with this data area takes. */
 uint64_t sr_ring_file_bytes(uint64_t data_bytes);
 
 /*
- * Attaches to a ring that is a part of a file (area.h), whose sizes are checked.  The handle has no
- * fd.  at: where its `shared` is mapped already, or NULL.  A consumer checks the ring; a producer
- * begins with sr_ring_renew.
+ * Makes a file in memory for so many rings, one behind the other, whose size stays as it is.  data_bytes: of each, a power
+ * of two between SR_RING_MIN_BYTES and SR_RING_MAX_BYTES.  A descriptor, which the caller may close once the rings are
+ * mapped; or -errno.
+ */
+int sr_ring_file_create(uint32_t rings, uint64_t data_bytes);
+
+/*
+ * Attaches to a ring in a file, whose sizes the caller knows or has checked (area.h), as one side or in place of a side
+ * that died.  at: where its `shared` is mapped already, or NULL.  A consumer checks the ring (-EINVAL, -EPROTO: it is none
+ * of this version); a producer begins with sr_ring_renew.  sr_ring_detach ends it.
  */
 int sr_ring_map(struct sr_ring *r, int fd, uint64_t offset, uint64_t data_bytes,
 		enum sr_ring_side side, struct sr_ring_shared *at);
@@ -124,7 +117,7 @@ int sr_ring_map(struct sr_ring *r, int fd, uint64_t offset, uint64_t data_bytes,
 /* The producer empties the ring, of which there is no consumer, for another thread. */
 void sr_ring_renew(struct sr_ring *r);
 
-/* Unmaps the ring and closes fd.  The other side does not notice: see sr_ring_close. */
+/* Unmaps the ring.  The other side does not notice: see sr_ring_close. */
 void sr_ring_detach(struct sr_ring *r);
 
 /* ---- producer ---- */

@@ -20,7 +20,7 @@
 
 #define SR_REPLAY_MAGIC         0x31796c7065725f73ull
 /* The memfd of this page has the number sr_fd_floor() (logd/base/highfd.h) in the new process. */
-#define SR_REPLAY_THREADS       4096 /* streams of one process */
+#define SR_REPLAY_THREADS       16384 /* streams of one process */
 #define SR_REPLAY_FORKS         16   /* a child's parents */
 #define SR_REPLAY_BYTES         4096 /* of arguments shown in a divergence, each side */
 
@@ -156,11 +156,13 @@ struct sr_replay_control {
 	uint64_t magic;
 	uint32_t version; /* SR_TRACE_VERSION */
 	uint32_t threads;
-	int32_t stream_fd[SR_REPLAY_THREADS]; /* the rings' memfds, by thread number */
+	uint32_t thread_at, thread_bytes; /* for debuggers: where thread[] is, and its stride */
+	int32_t rings_fd;   /* the memfd with a ring for each recorded thread (logd/ring) */
+	uint32_t ring_bytes; /* of a ring's data */
+	uint32_t ring_of[SR_REPLAY_THREADS]; /* by thread number: its ring's place there, from 1; 0: it was not recorded */
 	int32_t found_fd;                     /* receives struct sr_found_value; -1: none */
 	int32_t group_fd;                     /* of the group's memory (group.h); -1: none */
 	uint32_t member;                      /* this process's number in the group */
-	uint32_t thread_at, thread_bytes;     /* for debuggers: where thread[] is, and its stride */
 	bool stdout_line_buffered;
 	bool trap;     /* see shim/calls/trap/trap.h */
 	bool tsc;     /* shim/kernel/tsc.h */

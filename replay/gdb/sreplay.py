@@ -19,7 +19,7 @@ import subprocess
 import gdb
 
 MAGIC = 0x31796C7065725F73  # SR_REPLAY_MAGIC
-HEAD = struct.Struct("=QII4096iiiIII")  # struct sr_replay_control, up to thread_bytes
+HEAD = struct.Struct("=QIIII")  # struct sr_replay_control, up to thread_bytes
 THREAD = struct.Struct("=QiB3xQQiIQ")  # struct sr_replay_thread
 STOP_AT = 40  # offset of its stop_at
 

@@ -8,19 +8,24 @@
 #include "replay/abi/control.h"
 #include "replay/print/marks.h"
 
+#define STACK_BYTES (256u << 10)
+
 int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
-		   size_t ring_bytes, struct sr_error *err)
+		   const struct sr_feeder_rings *rings, size_t place, struct sr_error *err)
 {
 	int error = sr_stream_open(&f->part[0].stream, t, rank, thread, err);
 
 	if (error)
 		return error;
-	error = sr_ring_create(&f->ring, ring_bytes);
+	error = sr_ring_map(&f->ring, rings->fd, place * sr_ring_file_bytes(rings->ring_bytes), rings->ring_bytes,
+			    SR_RING_PRODUCER, NULL);
 	if (error) {
-		snprintf(err->text, sizeof(err->text), "cannot make a ring for thread %u: %s",
+		snprintf(err->text, sizeof(err->text), "cannot map a ring for thread %u: %s",
 			 thread, strerror(-error));
 		sr_stream_close(f->part[0].stream);
+		return error;
 	}
+	sr_ring_renew(&f->ring);
 	f->parts = 1;
 	return error;
 }
@@ -121,9 +126,9 @@ static bool is_cut_short(enum sr_mark reason)
 	return reason == SR_MARK_STOPPED || reason == SR_MARK_DROPPED;
 }
 
-static void *feed(void *argument)
+/* Until the process is gone. */
+static void send_all(struct sr_feeder *f)
 {
-	struct sr_feeder *f = argument;
 	struct sr_entry e;
 	uint32_t outcome = SR_REPLAY_CUT;
 	char sentence[sizeof(f->warning)] = "";
@@ -144,9 +149,9 @@ static void *feed(void *argument)
 		atomic_store_explicit(&f->read, e.offset, memory_order_relaxed);
 		executes = e.kind == SR_REC_EXEC;
 		if (f->orders && send_orders(f, &e))
-			return NULL;
+			return;
 		if (send(f, e.kind, e.payload, e.size))
-			return NULL; /* the process is gone */
+			return;
 	}
 	/* Had the exec failed, a record of the call would follow. */
 	f->executed = executes && !is_cut_short(reason);
@@ -163,31 +168,55 @@ static void *feed(void *argument)
 		memcpy(f->warning, sentence, sizeof(f->warning));
 	atomic_store(&f->all_sent, true);
 	send(f, SR_REC_REPLAY_END, &outcome, sizeof(outcome));
+}
+
+static void close_streams(struct sr_feeder *f)
+{
+	for (size_t i = 0; i < f->parts; i++) {
+		if (f->part[i].stream)
+			sr_stream_close(f->part[i].stream);
+		f->part[i].stream = NULL;
+	}
+}
+
+/* A stream that was sent gives its memory back: with thousands of threads most have long ended. */
+static void *feed(void *argument)
+{
+	struct sr_feeder *f = argument;
+	const struct sr_stream *last;
+	const char *warning;
+
+	send_all(f);
+	last = f->part[f->parts - 1].stream;
+	warning = last ? sr_stream_warning(last) : NULL;
+	if (warning)
+		snprintf(f->warning, sizeof(f->warning), "%s", warning);
+	close_streams(f);
 	return NULL;
 }
 
 int sr_feeder_start(struct sr_feeder *f)
 {
-	int error = pthread_create(&f->thread, NULL, feed, f);
+	pthread_attr_t attributes;
+	int error;
 
+	/* Without a guard page, which would be two mappings for each of many threads: the system allows 65,530. */
+	pthread_attr_init(&attributes);
+	pthread_attr_setguardsize(&attributes, 0);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	error = pthread_create(&f->thread, &attributes, feed, f);
+	pthread_attr_destroy(&attributes);
 	f->running = !error;
 	return -error;
 }
 
 void sr_feeder_stop(struct sr_feeder *f)
 {
-	const char *warning;
-
 	if (f->running) {
 		/* The feeder may wait for room in the ring, which no process makes any more. */
 		sr_ring_stop(f->ring.shared, EPIPE);
 		pthread_join(f->thread, NULL);
 	}
-	warning = f->part[f->parts - 1].stream ? sr_stream_warning(f->part[f->parts - 1].stream) : NULL;
-	if (warning)
-		snprintf(f->warning, sizeof(f->warning), "%s", warning);
-	for (size_t i = 0; i < f->parts; i++)
-		if (f->part[i].stream)
-			sr_stream_close(f->part[i].stream);
+	close_streams(f);
 	sr_ring_detach(&f->ring);
 }

@@ -25,7 +25,7 @@ struct sr_feeder {
 	struct sr_feeder_part part[SR_REPLAY_FORKS + 1]; /* of the same thread, in this order */
 	size_t parts, at; /* at: the one that is sent */
 	bool is_parents;  /* it ends where its process, a parent of the replayed one, forks */
-	struct sr_ring ring; /* its memfd is ring.fd */
+	struct sr_ring ring;
 	struct sr_orders *orders; /* records to insert before its calls; NULL: none */
 	pthread_t thread;
 	bool running;
@@ -41,9 +41,15 @@ struct sr_feeder {
 	char warning[512]; /* why the stream ended early, for the verdict */
 };
 
-/* Opens the stream and makes the ring; -errno and a sentence in err. */
+/* The file with the feeders' rings (logd/ring/ring.h). */
+struct sr_feeder_rings {
+	int fd;
+	uint64_t ring_bytes;
+};
+
+/* Opens the stream, and begins the ring at this place of the file; -errno and a sentence in err. */
 int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
-		   size_t ring_bytes, struct sr_error *err);
+		   const struct sr_feeder_rings *rings, size_t place, struct sr_error *err);
 int sr_feeder_start(struct sr_feeder *f);
 
 /*

@@ -13,7 +13,7 @@ static bool list_threads(bool *listed, const struct sr_trace *t, int32_t rank, s
 
 	for (size_t k = 0; k < of_one; k++) {
 		if (threads[k] >= SR_REPLAY_THREADS)
-			return !sr_fail("rank %d has more than %d threads", rank, SR_REPLAY_THREADS);
+			return !sr_fail("rank %d has more than %d threads, which no replay can have", rank, SR_REPLAY_THREADS);
 		*n += !listed[threads[k]];
 		listed[threads[k]] = true;
 	}
@@ -40,7 +40,7 @@ bool *sr_streams_list(const struct sr_forks *forks, int32_t rank, size_t *n)
  */
 bool sr_streams_open(struct sr_feeder *f, const struct sr_forks *forks,
 		     const struct sr_replay_fork *fork, int32_t rank, uint32_t thread,
-		     size_t ring_bytes)
+		     const struct sr_feeder_rings *rings, size_t place)
 {
 	size_t last = forks->n - 1, first;
 	struct sr_error err;
@@ -51,7 +51,7 @@ bool sr_streams_open(struct sr_feeder *f, const struct sr_forks *forks,
 	for (first = last; first && fork[first - 1].thread == thread;)
 		first--;
 	f->is_parents = last + 1 < forks->n;
-	if (sr_feeder_open(f, forks->trace[first], rank, thread, ring_bytes, &err))
+	if (sr_feeder_open(f, forks->trace[first], rank, thread, rings, place, &err))
 		return !sr_fail("%s", err.text);
 	for (size_t i = first + 1; i <= last; i++) {
 		if (sr_feeder_add(f, forks->trace[i], rank, thread, fork[i - 1].number, &err)) {

@@ -57,7 +57,7 @@ static void say_thread(const struct sr_stuck *s, uint32_t number)
 	int32_t tid = atomic_load(&t->tid);
 	uint64_t calls = atomic_load(&t->calls), waits_for = atomic_load(&t->waits_for);
 
-	if (s->control->stream_fd[number] < 0 || atomic_load(&t->over))
+	if (!s->control->ring_of[number] || atomic_load(&t->over))
 		return;
 	if (!tid) {
 		sr_note("rank %d thread %u has made no call yet; the recording has:", s->rank,

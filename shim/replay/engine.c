@@ -153,10 +153,7 @@ static int own_fd_from(int from)
 	first = sr_lower_fd(first, sr_replay_page->produced_fd, from);
 	first = sr_lower_fd(first, sr_private_fd(), from);
 	first = sr_lower_fd(first, sr_changes_fd(), from);
-	for (uint32_t i = 0; i < sr_replay_page->threads; i++)
-		if (!atomic_load(&sr_replay_page->thread[i].over))
-			first = sr_lower_fd(first, sr_replay_page->stream_fd[i], from);
-	return first;
+	return sr_lower_fd(first, sr_replay_page->rings_fd, from);
 }
 
 static void exit_called(struct sr_thread *t);
@@ -448,8 +445,7 @@ void sr_replay_start(void)
 	atomic_store(&sr_replay_page->process, (int32_t)sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0));
 	sr_sys_close(sr_fd_floor());
 	sr_fd_ordinary_below(sr_replay_page->descriptors_below);
-	for (uint32_t i = 0; i < sr_replay_page->threads; i++)
-		sr_replay_page->stream_fd[i] = keep(sr_replay_page->stream_fd[i]);
+	sr_replay_page->rings_fd = keep(sr_replay_page->rings_fd);
 	if (sr_replay_page->group_fd >= 0)
 		sr_replay_page->group_fd = keep(sr_replay_page->group_fd);
 	if (sr_replay_page->found_fd >= 0)

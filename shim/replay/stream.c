@@ -12,10 +12,18 @@
 #include "shim/signals/signals.h"
 #include "shim/threads/program_threads.h"
 
+/* False: the recording does not have this thread. */
+static bool attach_ring(struct sr_thread *t)
+{
+	const struct sr_replay_control *c = sr_replay_page;
+	const uint32_t place = t->number < SR_REPLAY_THREADS ? c->ring_of[t->number] : 0;
+
+	return place && !sr_ring_map(&t->ring, c->rings_fd, (place - 1) * sr_ring_file_bytes(c->ring_bytes),
+				     c->ring_bytes, SR_RING_CONSUMER, NULL);
+}
+
 void sr_replay_start_thread(struct sr_thread *t)
 {
-	int fd;
-
 	t->started = true;
 	if (t->sn < sr_replay_page->sns_before)
 		t->sn = sr_replay_page->sns_before;
@@ -29,11 +37,10 @@ void sr_replay_start_thread(struct sr_thread *t)
 		sr_signals_thread_begins(t->signals.hidden, false);
 	sr_thread_watch_end(t);
 	t->stream = sr_alloc_zeroed(sizeof(*t->stream));
-	fd = t->number < sr_replay_page->threads ? sr_replay_page->stream_fd[t->number] : -1;
 	if (t->number < SR_REPLAY_THREADS)
 		atomic_store(&sr_replay_page->thread[t->number].tid, (int32_t)sr_sys_gettid());
-	if (!t->stream || fd < 0 || sr_ring_attach(&t->ring, fd, SR_RING_CONSUMER))
-		t->silent = true; /* a thread that the recording does not have */
+	if (!t->stream || !attach_ring(t))
+		t->silent = true;
 }
 
 /*

@@ -14,6 +14,9 @@
 #include "replay/host/start/layout.h"
 #include "replay/print/say.h"
 
+/* So many are passed, at most. */
+#define FEW_FDS 64
+
 /* To a number from `from` on; where no more are left there, to a lower one. */
 static bool pass(int32_t *fd, int from, int *lowest)
 {
@@ -23,7 +26,7 @@ static bool pass(int32_t *fd, int from, int *lowest)
 		high = fcntl(*fd, F_DUPFD, from / 2);
 	if (high < 0)
 		return false;
-	/* Rings have high numbers themselves. */
+	/* It may have a high number already. */
 	close(*fd);
 	*fd = high;
 	*lowest = high < *lowest ? high : *lowest;
@@ -53,10 +56,8 @@ static bool pass_descriptors(struct sr_replayed_rank *r, int *lowest)
 	*lowest = floor;
 	if (!open_up())
 		return false;
-	for (uint32_t i = 0; i < c->threads; i++) {
-		if (c->stream_fd[i] >= 0 && !pass(&c->stream_fd[i], from, lowest))
-			return false;
-	}
+	if (c->rings_fd >= 0 && !pass(&c->rings_fd, from, lowest))
+		return false;
 	if (c->group_fd >= 0 && (!pass(&c->group_fd, from, lowest) || !pass(&c->found_fd, from, lowest)))
 		return false;
 	if (c->files_fd >= 0 && !pass(&c->files_fd, from, lowest))
@@ -109,7 +110,7 @@ become_recorded(struct sr_replayed_rank *r, unsigned long limit, pid_t parent)
 	if (!pass_descriptors(r, &launch.lowest_fd)) {
 		sr_fail("cannot pass descriptors on: %s; is the hard limit on open files (ulimit "
 			"-Hn) under %u?",
-			strerror(errno), r->control->threads + 64);
+			strerror(errno), FEW_FDS);
 		_exit(SR_REPLAY_EXIT_FAILED);
 	}
 	launch.files_fd = r->control->files_fd;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "replay/host/output.h"
 #include "replay/host/producers/found.h"
@@ -195,6 +196,7 @@ int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
 	    .group = group,
 	    .files_fd = -1,
 	    .journal_fd = -1,
+	    .rings.fd = -1,
 	};
 	int status = SR_EXIT_FAILED;
 
@@ -212,6 +214,8 @@ int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
 		 may_run(&r) && sr_replayed_open_files(&r))
 		status = run(&r);
 	sr_recorded_free(&r.recorded);
+	if (r.rings.fd >= 0)
+		close(r.rings.fd);
 	free(r.feeders);
 	free(r.orders);
 	sr_plan_close(r.plan);

@@ -32,6 +32,7 @@ struct sr_replayed_rank {
 	struct sr_group *group; /* NULL: alone */
 	struct sr_plan *plan;   /* in a group */
 	struct sr_orders *orders;
+	struct sr_feeder_rings rings;
 	struct sr_feeder *feeders;
 	size_t n_feeders;
 	enum sr_trust trust;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "replay/host/producers/found.h"
@@ -11,12 +12,11 @@
 #define RING        (4u << 20)
 #define SMALL_RING  (256u << 10)
 #define FEW_THREADS 64
-#define SPARE_FDS   1024 /* besides those of the rings */
+#define SPARE_FDS   1024 /* besides those of the streams */
 
 /*
- * Raises the limit on open descriptors as far as the system allows: this process and the replayed
- * one have a ring for each thread.  Returns the old limit, which the replayed process gets back
- * before it runs; 0: not known.
+ * Raises the limit on open descriptors as far as the system allows: this process has a stream open for each
+ * thread.  Returns the old limit, which the replayed process gets back before it runs; 0: not known.
  */
 static unsigned long raise_limit(size_t needed)
 {
@@ -62,22 +62,32 @@ static bool open_plan(struct sr_replayed_rank *r)
 	return r->orders && r->control->found_fd >= 0;
 }
 
+/* The rings of n threads. */
+static bool make_rings(struct sr_replayed_rank *r, size_t n)
+{
+	const uint64_t bytes = n > FEW_THREADS ? SMALL_RING : RING;
+
+	r->rings = (struct sr_feeder_rings){.fd = n ? sr_ring_file_create((uint32_t)n, bytes) : -1, .ring_bytes = bytes};
+	r->control->rings_fd = r->rings.fd;
+	r->control->ring_bytes = (uint32_t)bytes;
+	return !n || r->rings.fd >= 0 || !sr_fail("cannot make the rings of %zu threads: %s", n, strerror(-r->rings.fd));
+}
+
 static bool open_listed(struct sr_replayed_rank *r, const bool *listed, size_t n)
 {
-	size_t ring_bytes = n > FEW_THREADS ? SMALL_RING : RING;
-
+	if (!make_rings(r, n))
+		return false;
 	for (uint32_t thread = 0; thread < SR_REPLAY_THREADS; thread++) {
 		size_t i = r->n_feeders;
 
 		if (!listed[thread])
 			continue;
 		if (!sr_streams_open(&r->feeders[i], &r->forks, r->control->fork, r->options->rank, thread,
-				     ring_bytes))
+				     &r->rings, i))
 			return false;
-		r->n_feeders++;
+		r->control->ring_of[thread] = (uint32_t)++r->n_feeders;
 		if (r->plan && !open_orders(r, i, thread))
 			return false;
-		r->control->stream_fd[thread] = r->feeders[i].ring.fd;
 		r->control->threads = thread + 1;
 	}
 	return true;
@@ -90,10 +100,8 @@ static bool open_feeders(struct sr_replayed_rank *r, unsigned long *limit)
 
 	if (!listed)
 		return false;
-	*limit = raise_limit(3 * n + SPARE_FDS);
+	*limit = raise_limit(n + SPARE_FDS);
 	r->feeders = calloc(n ? n : 1, sizeof(*r->feeders));
-	for (uint32_t i = 0; i < SR_REPLAY_THREADS; i++)
-		r->control->stream_fd[i] = -1;
 	done = r->feeders && open_listed(r, listed, n);
 	free(listed);
 	return done;

@@ -37,16 +37,22 @@ struct fixture {
 	int trace_fd, rank_fd;
 	struct frame_writer *writer;
 	struct sr_ring ring; /* the producer's side */
+	int ring_fd;
 	struct stream *stream;
 	char path[256];
 };
+
+static void attach_consumer(const struct fixture *f, struct sr_ring *r)
+{
+	assert_int_equal(sr_ring_map(r, f->ring_fd, 0, sr_ring_bytes(&f->ring), SR_RING_CONSUMER, NULL), 0);
+}
 
 static void open_stream(struct fixture *f, bool resume)
 {
 	struct stream_origin o = {f->rank_fd, f->trace_fd, 0, 0, process};
 	struct sr_ring ring;
 
-	assert_int_equal(sr_ring_attach(&ring, dup(f->ring.fd), SR_RING_CONSUMER), 0);
+	attach_consumer(f, &ring);
 	f->stream = stream_new(&o, &ring, resume);
 	assert_non_null(f->stream);
 	assert_int_equal(stream_begin(f->stream), 0);
@@ -65,7 +71,9 @@ static void begin(struct fixture *f, int level, size_t ring_bytes)
 			 0);
 	json_decref(claim.description);
 	f->writer = frame_writer_new(level, false);
-	assert_int_equal(sr_ring_create(&f->ring, ring_bytes), 0);
+	f->ring_fd = sr_ring_file_create(1, ring_bytes);
+	assert_int_equal(sr_ring_map(&f->ring, f->ring_fd, 0, ring_bytes, SR_RING_PRODUCER, NULL), 0);
+	sr_ring_renew(&f->ring);
 	open_stream(f, false);
 	snprintf(f->path, sizeof(f->path), "%s/rank-0/thread-0.srs", f->h.trace);
 }
@@ -75,6 +83,7 @@ static void end(struct fixture *f)
 	if (f->stream)
 		stream_free(f->stream);
 	sr_ring_detach(&f->ring);
+	close(f->ring_fd);
 	frame_writer_free(f->writer);
 	close(f->trace_fd);
 	close(f->rank_fd);
@@ -797,7 +806,7 @@ static void test_another_processes_stream_is_not_resumed(void **state)
 	sr_stream_header_seal(&h);
 	assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
 	close(fd);
-	assert_int_equal(sr_ring_attach(&ring, dup(f.ring.fd), SR_RING_CONSUMER), 0);
+	attach_consumer(&f, &ring);
 	stream = stream_new(&(struct stream_origin){f.rank_fd, f.trace_fd, 0, 0, process}, &ring,
 			    true);
 	assert_non_null(stream);

@@ -24,18 +24,30 @@
 
 struct pair {
 	struct sr_ring out, in;
+	int fd;
+	size_t bytes;
 };
+
+static int attach_consumer(const struct pair *p, struct sr_ring *r)
+{
+	return sr_ring_map(r, p->fd, 0, p->bytes, SR_RING_CONSUMER, NULL);
+}
 
 static void open_pair(struct pair *p, size_t bytes)
 {
-	assert_int_equal(sr_ring_create(&p->out, bytes), 0);
-	assert_int_equal(sr_ring_attach(&p->in, dup(p->out.fd), SR_RING_CONSUMER), 0);
+	p->bytes = bytes;
+	p->fd = sr_ring_file_create(1, bytes);
+	assert_true(p->fd >= 0);
+	assert_int_equal(sr_ring_map(&p->out, p->fd, 0, bytes, SR_RING_PRODUCER, NULL), 0);
+	sr_ring_renew(&p->out);
+	assert_int_equal(attach_consumer(p, &p->in), 0);
 }
 
 static void close_pair(struct pair *p)
 {
 	sr_ring_detach(&p->out);
 	sr_ring_detach(&p->in);
+	close(p->fd);
 }
 
 static void put_number(struct sr_ring *r, uint64_t number)
@@ -447,7 +459,7 @@ static void test_new_consumer_goes_on_where_the_old_one_released(void **state)
 	pop(&p.in);
 	pop(&p.in);
 	sr_ring_detach(&p.in); /* as if killed */
-	assert_int_equal(sr_ring_attach(&next, dup(p.out.fd), SR_RING_CONSUMER), 0);
+	assert_int_equal(attach_consumer(&p, &next), 0);
 	assert_int_equal(*(const uint64_t *)(front(&next) + 1), 2);
 	assert_int_equal(sr_ring_resume_at(&next, 16), -EINVAL); /* released already */
 	assert_int_equal(sr_ring_resume_at(&next, 16 * 11), -EINVAL);
@@ -455,6 +467,7 @@ static void test_new_consumer_goes_on_where_the_old_one_released(void **state)
 	assert_int_equal(*(const uint64_t *)(front(&next) + 1), 5);
 	sr_ring_detach(&next);
 	sr_ring_detach(&p.out);
+	close(p.fd);
 }
 
 static void test_killed_producer_leaves_what_it_committed(void **state)
@@ -476,22 +489,49 @@ static void test_killed_producer_leaves_what_it_committed(void **state)
 	close_pair(&p);
 }
 
-static void test_what_is_no_sealed_ring_is_refused(void **state)
+static void test_what_is_no_ring_is_refused(void **state)
 {
-	struct sr_ring ring, other;
-	int fd = memfd_create("plain", MFD_ALLOW_SEALING);
+	struct pair p = {.bytes = SMALL, .fd = sr_ring_file_create(1, SMALL)};
+	struct sr_ring other;
 
-	assert_int_equal(ftruncate(fd, 4096 + SMALL), 0);
-	assert_int_equal(sr_ring_attach(&other, fd, SR_RING_CONSUMER), -EINVAL);
-	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-	assert_int_equal(sr_ring_attach(&other, fd, SR_RING_CONSUMER), -EINVAL); /* no magic */
+	assert_int_equal(attach_consumer(&p, &other), -EINVAL); /* no magic */
+	close(p.fd);
+	p.fd = -1;
+	assert_true(attach_consumer(&p, &other) < 0);
+	open_pair(&p, SMALL);
+	p.out.shared->version = 99;
+	assert_int_equal(attach_consumer(&p, &other), -EPROTO);
+	close_pair(&p);
+	assert_int_equal(sr_ring_file_create(1, 2ull * SR_RING_MAX_BYTES), -EINVAL);
+	assert_int_equal(sr_ring_file_create(1, SMALL + 8), -EINVAL);
+}
+
+/* The rings of a file do not touch each other, and nobody can make it shorter. */
+static void test_rings_of_a_file(void **state)
+{
+	int fd = sr_ring_file_create(3, SMALL);
+	struct sr_ring ring[3];
+
+	assert_true(ftruncate(fd, 4096) < 0);
+	for (uint64_t i = 0; i < 3; i++) {
+		assert_int_equal(sr_ring_map(&ring[i], fd, i * sr_ring_file_bytes(SMALL), SMALL, SR_RING_PRODUCER, NULL), 0);
+		sr_ring_renew(&ring[i]);
+	}
+	for (uint64_t n = 0; n < 3 * 100; n++)
+		put_number(&ring[n % 3], n);
+	for (uint64_t i = 0; i < 3; i++) {
+		struct sr_ring in;
+
+		assert_int_equal(sr_ring_map(&in, fd, i * sr_ring_file_bytes(SMALL), SMALL, SR_RING_CONSUMER, NULL), 0);
+		for (uint64_t n = i; n < 3 * 100; n += 3) {
+			assert_int_equal(*(const uint64_t *)(front(&in) + 1), n);
+			pop(&in);
+		}
+		assert_true(is_empty(&in));
+		sr_ring_detach(&in);
+		sr_ring_detach(&ring[i]);
+	}
 	close(fd);
-	assert_true(sr_ring_attach(&other, -1, SR_RING_CONSUMER) < 0);
-	assert_int_equal(sr_ring_create(&ring, SMALL), 0);
-	ring.shared->version = 99;
-	assert_int_equal(sr_ring_attach(&other, ring.fd, SR_RING_CONSUMER), -EPROTO);
-	sr_ring_detach(&ring);
-	assert_int_equal(sr_ring_create(&ring, (size_t)SR_RING_MAX_BYTES + 1), -EINVAL);
 }
 
 static void test_wild_head_leads_nowhere(void **state)
@@ -507,17 +547,15 @@ static void test_wild_head_leads_nowhere(void **state)
 
 static void test_descriptors_stay_out_of_the_way(void **state)
 {
-	int before = dup(0), after;
-	struct sr_ring ring;
+	int before = dup(0), after, fd = sr_ring_file_create(1, SMALL);
 
-	assert_int_equal(sr_ring_create(&ring, SMALL), 0);
-	assert_true(ring.fd >= 600);
-	assert_true(fcntl(ring.fd, F_GETFD) & FD_CLOEXEC);
+	assert_true(fd >= 600);
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	after = dup(0);
 	assert_int_equal(after, before + 1);
 	close(before);
 	close(after);
-	sr_ring_detach(&ring);
+	close(fd);
 }
 
 int main(void)
@@ -537,7 +575,8 @@ int main(void)
 	    cmocka_unit_test(test_wait_ends_with_its_time),
 	    cmocka_unit_test(test_new_consumer_goes_on_where_the_old_one_released),
 	    cmocka_unit_test(test_killed_producer_leaves_what_it_committed),
-	    cmocka_unit_test(test_what_is_no_sealed_ring_is_refused),
+	    cmocka_unit_test(test_what_is_no_ring_is_refused),
+	    cmocka_unit_test(test_rings_of_a_file),
 	    cmocka_unit_test(test_wild_head_leads_nowhere),
 	    cmocka_unit_test(test_descriptors_stay_out_of_the_way),
 	};
