@@ -412,12 +412,19 @@ static bool is_load(const void *argument, const struct sr_access *a)
 	return is_side(q->f, load_of(q->race), a);
 }
 
+/* A change and a load of the words in question: what they may order is something else. */
+static bool is_at_words(const struct asked *q, const struct sr_access *change, const struct sr_access *load)
+{
+	return change->kind == change_of(q->race)->kind && load->kind == load_of(q->race)->kind &&
+	       (is_change(q, change) || is_load(q, load));
+}
+
 static bool is_known(const void *argument, const struct sr_access *a, const struct sr_access *b)
 {
 	const struct finding *f = ((const struct asked *)argument)->f;
 	uint64_t is;
 
-	if ((is_change(argument, a) && is_load(argument, b)) || (is_change(argument, b) && is_load(argument, a)))
+	if (is_at_words(argument, a, b) || is_at_words(argument, b, a))
 		return true;
 	return sr_keymap_get(&f->known, key_of_pair(f, a, b), &is);
 }

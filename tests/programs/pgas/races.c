@@ -388,6 +388,23 @@ static void load_early_racing(void)
 		put(OWNER);
 }
 
+/* A word that nobody waits for, loaded in two places: that the first load orders the second one does not make it a flag. */
+static void load_twice_racing(void)
+{
+	volatile uint64_t *word = &shared->flag;
+	uint64_t sum;
+
+	if (is(0))
+		pgas_put(OWNER, &shared->flag, &one, sizeof(one));
+	if (!is(OWNER))
+		return;
+	usleep(20000);
+	sum = *word;
+	sum += *word;
+	if (sum > 2)
+		pgas_fail("nobody has written that");
+}
+
 /* The same, with a message after it. */
 static void load_early_flag(void)
 {
@@ -963,6 +980,7 @@ static const struct pgas_case cases[] = {
     {"load-tail-flag", load_tail_flag},
     {"load-head-flag", load_head_flag},
     {"load-early-racing", load_early_racing},
+    {"load-twice-racing", load_twice_racing},
     {"load-early-flag", load_early_flag},
     {"load-snapshot-flag", load_snapshot_flag},
     {"fence-missing", fence_missing},
