@@ -273,6 +273,7 @@ static bool see_event(const struct shown *s, const void *address, struct sr_log_
 		return false;
 	memcpy(&event, p, sizeof(event));
 	see_id(s, event.id, v);
+	v->event = (int)event.event;
 	if (peer_number_in(&event))
 		v->peer_qp_num = peer_number_in(&event);
 	return v->id != 0;
@@ -338,7 +339,7 @@ bool sr_log_get_cm(const struct sr_log_call *c, struct sr_log_cm *v)
 	struct sr_cursor out = cursor(c->out, c->out_size);
 	struct shown listening = {.n = 0}, s = {.n = 0};
 
-	*v = (struct sr_log_cm){.sig_all = -1};
+	*v = (struct sr_log_cm){.sig_all = -1, .event = -1};
 	switch (c->what) {
 	case SR_WHAT_CM_EVENT:
 		return see_returned_event(&out, &s, v);

@@ -63,6 +63,7 @@ struct sr_log_cm {
 	uint32_t qp_num, qp_type;
 	uint32_t peer_qp_num; /* 0: no event had it */
 	int sig_all;          /* -1: not known from this call */
+	int event;            /* enum rdma_cm_event_type; -1: none was returned */
 };
 bool sr_log_get_cm(const struct sr_log_call *c, struct sr_log_cm *v);
 

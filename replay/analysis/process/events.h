@@ -151,6 +151,23 @@ struct sr_annotated {
 	struct sr_log_annotation a;
 };
 
+/* A call of librdmacm's that tells the other end something, or is told by it. */
+enum sr_cm_what {
+	SR_CM_CONNECTS, /* asks for the connection, or accepts it */
+	SR_CM_REQUESTED,
+	SR_CM_ESTABLISHED,
+	SR_CM_DISCONNECTS,
+	SR_CM_DISCONNECTED,
+};
+
+struct sr_cm_act {
+	size_t rank;
+	struct sr_position at;
+	uint64_t id; /* librdmacm's */
+	size_t end;  /* of struct sr_links; SR_NO_END: it is not connected yet */
+	enum sr_cm_what what;
+};
+
 /* A queue pair takes no more requests from its other end. */
 struct sr_closed {
 	size_t rank;
@@ -187,6 +204,7 @@ struct sr_process_hooks {
 	int (*receives)(void *argument, const struct sr_receives *r);
 	int (*released)(void *argument, const struct sr_released *r);
 	int (*closed)(void *argument, const struct sr_closed *c);
+	int (*cm)(void *argument, const struct sr_cm_act *a);
 	int (*annotated)(void *argument, const struct sr_annotated *a);
 	int (*clocked)(void *argument, const struct sr_clocked *c);
 	/* Calls that log processing does not use otherwise, if they are wanted (log/rank.h). */

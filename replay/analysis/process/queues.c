@@ -2,6 +2,7 @@
 #include "replay/analysis/process/own.h"
 
 #include <errno.h>
+#include <rdma/rdma_cma.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -242,6 +243,47 @@ static void note_in_order(const struct rank *r, uint64_t queue)
 		q->is_in_order = true;
 }
 
+/* False: the call tells nothing of a connection. */
+static bool get_cm_act(const struct sr_log_call *c, struct sr_cm_act *a)
+{
+	struct sr_log_cm cm;
+
+	if (c->what == SR_WHAT_CM_DISCONNECT) {
+		a->id = sr_log_destroyed(c);
+		a->what = SR_CM_DISCONNECTS;
+		return a->id;
+	}
+	if ((c->what != SR_WHAT_CM_CONNECT && c->what != SR_WHAT_CM_REQUEST && c->what != SR_WHAT_CM_EVENT) || !sr_log_get_cm(c, &cm) || !cm.id)
+		return false;
+	a->id = cm.id;
+	a->what = SR_CM_CONNECTS;
+	if (c->what == SR_WHAT_CM_CONNECT)
+		return !c->result;
+	if (c->what == SR_WHAT_CM_REQUEST || cm.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		a->what = SR_CM_REQUESTED;
+	else if (cm.event == RDMA_CM_EVENT_ESTABLISHED || cm.event == RDMA_CM_EVENT_CONNECT_RESPONSE)
+		a->what = SR_CM_ESTABLISHED;
+	else if (cm.event == RDMA_CM_EVENT_DISCONNECTED)
+		a->what = SR_CM_DISCONNECTED;
+	return a->what != SR_CM_CONNECTS;
+}
+
+/* Once the ends are known that the call has connected. */
+static int report_cm(struct process *p, size_t rank, const struct sr_log_call *c)
+{
+	struct sr_cm_act a = {.rank = rank, .end = SR_NO_END};
+	const struct qp *q;
+	uint64_t queue;
+
+	if (!p->hooks->cm || !get_cm_act(c, &a))
+		return 0;
+	a.at = *sr_knowledge_now(p->knowledge, rank);
+	q = sr_keymap_get(&p->ranks[rank].cm_qps, a.id, &queue) ? sr_log_qp_at(&p->ranks[rank], queue) : NULL;
+	if (q && a.what != SR_CM_REQUESTED)
+		a.end = q->end;
+	return p->hooks->cm(p->hooks->argument, &a);
+}
+
 int sr_log_control(struct process *p, size_t rank, const struct sr_log_call *c)
 {
 	struct rank *r = &p->ranks[rank];
@@ -289,5 +331,7 @@ int sr_log_control(struct process *p, size_t rank, const struct sr_log_call *c)
 	default:
 		break;
 	}
-	return err ? err : connect_ends(p, rank, c);
+	if (!err)
+		err = connect_ends(p, rank, c);
+	return err ? err : report_cm(p, rank, c);
 }

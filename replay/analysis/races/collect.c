@@ -8,6 +8,7 @@
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/process/process.h"
 #include "replay/analysis/races/annotations.h"
+#include "replay/analysis/races/connections.h"
 #include "replay/analysis/races/lifetimes.h"
 #include "replay/analysis/races/locks.h"
 #include "replay/analysis/races/positions.h"
@@ -55,6 +56,7 @@ static void end(struct sr_collect *c)
 	sr_collect_end_positions(c);
 	sr_collect_end_requests(c);
 	sr_race_sockets_link(&c->sockets, c->m);
+	sr_collect_follow_cm(c);
 	c->run->shares_memory = c->sockets.shares_memory;
 	if (sr_collect_end_locks(c))
 		c->m->is_full = true;
@@ -87,6 +89,7 @@ static void release(struct sr_collect *c)
 	sr_keymap_free(&c->closing_places);
 	free(c->closings);
 	sr_annotations_free(&c->annotations);
+	free(c->cm);
 	free(c->lock_requests);
 	free(c->fetched);
 	free(c->stored);
@@ -105,6 +108,7 @@ int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *ho
 					       .released = sr_collect_released,
 					       .closed = sr_collect_closed,
 					       .annotated = sr_collect_annotated,
+					       .cm = sr_collect_cm,
 					       .clocked = sr_collect_clocked,
 					       .wants = sr_collect_wants,
 					       .passed = sr_collect_passed,

@@ -58,6 +58,14 @@ struct sr_collected_closing {
 	bool is_over; /* nor does the queue pair access memory for its own requests */
 };
 
+/* struct sr_cm_act */
+struct sr_collected_cm {
+	uint64_t id;
+	size_t end, rank;
+	uint32_t moment;
+	enum sr_cm_what what;
+};
+
 /* An event of a rank's clock. */
 struct sr_collected_event {
 	uint32_t moment, before; /* before: the rank's moment before that one */
@@ -204,6 +212,8 @@ struct sr_collect {
 	struct sr_lock_request *lock_requests;
 	size_t lock_requests_n, lock_requests_room;
 	struct sr_annotations annotations;
+	struct sr_collected_cm *cm;
+	size_t cm_n, cm_room;
 };
 
 

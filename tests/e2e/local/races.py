@@ -66,6 +66,8 @@ LIFETIMES = {
 }
 # What is fetched into memory that peers can write, and sockets of one listener (tests/programs/pgas/fetches.c).
 FETCHES = {"read-flag": NONE, "read-early-flag": {"data"}, "locked": NONE, "locked-written": NONE, "listener": NONE}
+# What the events of a connection order.
+CONNECTIONS = {"ordered": NONE, "racing": {"data"}}
 # How memory, queue pairs and receives were made (tests/programs/pgas/orders.c): with --model=device, and with iba; --messages.
 ORDERS = {"relaxed-flag": ({"data"}, {"data"}), "relaxed-flag-late": ({"data"}, {"data"}), "relaxed-completion": (NONE, NONE), "strict-flag": (NONE, {"data"}),
           "in-order-flag": (NONE, NONE), "relaxed-twice": ({"data"}, {"data"}), "relaxed-twice-completion": (NONE, NONE),
@@ -171,6 +173,20 @@ def orders(tap, directory, name):
         tap.ok(loud == [] and "message" not in {r["class"] for r in notes}, "messages are looked at with --messages only", "%s %s" % (loud, notes))
 
 
+def connections(tap, directory, name):
+    """What librdmacm tells one end of the other one (tests/programs/verbs/cm_orders.c)."""
+    trace, out = fresh(os.path.join(directory, "connections.srec")), os.path.join(directory, "listening")
+    os.rmdir(trace)
+    fresh(os.path.join(directory, "out"))
+    sides = ["%s record -q --clocks -o %s --rank %d --group 0,1 -- %s %s 127.0.0.1 7471 %s" % (SREPLAY, trace, rank, os.path.join(PROGRAMS, "cm_orders"), what, name)
+             for rank, what in enumerate(("serve", "ask"))]
+    lines = "rm -f %s; %s > %s & while ! grep -qs listening %s; do sleep 0.02; done; %s && wait $!" % (out, sides[0], out, out, sides[1])
+    status, _, err = run([SOFTDEV, "--", "sh", "-c", lines], SECONDS)
+    loud, _, found = find(trace) if status == 0 else (None, None, None)
+    tap.ok(loud is not None and {r["class"] for r in loud} == CONNECTIONS[name], "connection, %s: %s" % (name, ", ".join(CONNECTIONS[name]) or "none"),
+           "%s %s\n%s %s" % (status, err, found, loud))
+
+
 def consistency(tap, directory, name):
     trace, failed = record(directory, "orders " + name, 3)
     for model, expected in zip(("device", "iba"), SC[name]):
@@ -257,7 +273,7 @@ def options(tap, directory):
 
 def main():
     tap = Tap()
-    by_group = {"locks": LOCKS, "lockset": LOCKSET, "lifetimes": LIFETIMES, "fetches": FETCHES, "orders": ORDERS, "consistency": SC}
+    by_group = {"locks": LOCKS, "lockset": LOCKSET, "lifetimes": LIFETIMES, "fetches": FETCHES, "orders": ORDERS, "consistency": SC, "connections": CONNECTIONS}
     others = ["%s %s" % (group, name) for group, names in by_group.items() for name in names]
     others += list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
     names = others if sys.argv[1:] == ["programs"] else sys.argv[1:] or list(LITMUS)
@@ -283,6 +299,8 @@ def main():
                 fetches(tap, directory, name.split()[1])
             elif name.startswith("orders "):
                 orders(tap, directory, name.split()[1])
+            elif name.startswith("connections "):
+                connections(tap, directory, name.split()[1])
             elif name.startswith("consistency "):
                 consistency(tap, directory, name.split()[1])
             elif name in WHOLE:
