@@ -27,7 +27,7 @@
 #include "replay/host/forks.h"
 #include "replay/host/rank/images.h"
 #include "replay/host/start/private.h"
-#include "replay/host/verdict.h"
+#include "replay/host/verdict/verdict.h"
 
 #define DEFAULT_TIMEOUT 60
 

@@ -25,7 +25,7 @@
 #include "replay/host/group/state.h"
 #include "replay/host/group/transport.h"
 #include "replay/host/rank/images.h"
-#include "replay/host/verdict.h"
+#include "replay/host/verdict/verdict.h"
 
 struct worker {
 	int32_t rank;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "replay/host/shared/control.h"
-#include "replay/host/verdict.h"
+#include "replay/host/verdict/verdict.h"
 #include "replay/print/say.h"
 
 /* *goes_on: it came to its exec, as recorded. */

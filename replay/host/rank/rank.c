@@ -11,7 +11,7 @@
 #include "replay/host/rank/replayed.h"
 #include "replay/host/shared/memory.h"
 #include "replay/host/start/packed.h"
-#include "replay/host/verdict_json.h"
+#include "replay/host/verdict/json.h"
 #include "replay/print/say.h"
 
 static bool has_ended_as_recorded(const struct sr_replayed_rank *r, const struct sr_verdict *v)

@@ -20,7 +20,7 @@
 #include "replay/host/rank/options.h"
 #include "replay/host/start/recorded.h"
 #include "replay/host/start/trust.h"
-#include "replay/host/verdict.h"
+#include "replay/host/verdict/verdict.h"
 
 struct sr_replayed_rank {
 	struct sr_trace *trace;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/host/verdict_json.h"
+#include "replay/host/verdict/json.h"
 
 #include <stdlib.h>
 #include <unistd.h>

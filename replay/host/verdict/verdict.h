@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* verdict.h: the outcome of a replay, as a message and an exit status. */
-#ifndef REPLAY_HOST_VERDICT_H
-#define REPLAY_HOST_VERDICT_H
+#ifndef REPLAY_HOST_VERDICT_VERDICT_H
+#define REPLAY_HOST_VERDICT_VERDICT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +15,9 @@ enum sr_verdict_kind {
 	SR_VERDICT_EXACT, /* to its end, or to where the recorded process was killed */
 	SR_VERDICT_CUT,   /* to the end of an incomplete trace, or until the user ended it */
 };
+
+/* Room for "exact", and all that may not be compared. */
+#define SR_VERDICT_TEXT 512
 
 struct sr_verdict {
 	struct sr_trace *trace;
@@ -32,7 +35,7 @@ struct sr_verdict {
 	struct sr_found_bytes found; /* of a group */
 	struct sr_print with;
 	enum sr_verdict_kind how;    /* what sr_verdict_say came to */
-	char text[256];              /* of its last line; "": there was none */
+	char text[SR_VERDICT_TEXT];  /* of its last line; "": there was none */
 };
 
 /* Prints it on standard error; returns the exit status of `sreplay replay`. */

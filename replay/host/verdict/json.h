@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verdict_json.h: the outcome of a rank's replay as a line of JSON, for `sreplay replay --json FILE`. */
+/* json.h: the outcome of a rank's replay as a line of JSON, for `sreplay replay --json FILE`. */
 #ifndef REPLAY_HOST_VERDICT_JSON_H
 #define REPLAY_HOST_VERDICT_JSON_H
 
-#include "replay/host/verdict.h"
+#include "replay/host/verdict/verdict.h"
 
 /*
  * After sr_verdict_say(), which returned the status.  Appends the line to the file in one write, as the
