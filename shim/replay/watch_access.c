@@ -16,7 +16,6 @@
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/decode.h"
 #include "shim/exposed/x86/word.h"
-#include "shim/kernel/readable.h"
 #include "shim/replay/stacks.h"
 #include "shim/signals/signals.h"
 
@@ -38,14 +37,22 @@ static bool is_in(const struct mapped_file *f, uintptr_t pc)
 
 /* ------------------------------------------------------------------ reports */
 
+/* Of protected memory nothing is read: a fault here would wait for the lock that its handler holds. */
+static bool read_plainly(void *to, uintptr_t from, size_t n)
+{
+	const struct iovec here = {to, n}, there = {(void *)from, n};
+
+	return sr_sys_read_self(&here, &there, 1) == (long)n;
+}
+
 /* Is it the address behind a call instruction? */
 static bool is_return_address(uintptr_t at)
 {
-	const uint8_t *code = (const uint8_t *)at;
+	uint8_t code[6];
 
-	if (at < 4096 || is_in(&libc_text, at) || !sr_is_readable((void *)(at - 6), 6))
+	if (at < 4096 || is_in(&libc_text, at) || !read_plainly(code, at - sizeof(code), sizeof(code)))
 		return false;
-	return code[-5] == 0xe8 || code[-6] == 0xff || code[-3] == 0xff || code[-2] == 0xff;
+	return code[1] == 0xe8 || code[0] == 0xff || code[3] == 0xff || code[4] == 0xff;
 }
 
 /* The C library's string functions have no frame: on top of the stack is where they return to. */
@@ -53,9 +60,8 @@ static uintptr_t caller_of(uintptr_t pc, uintptr_t sp)
 {
 	uintptr_t at;
 
-	if (!is_in(&libc_text, pc) || !sr_is_readable((void *)sp, sizeof(at)))
+	if (!is_in(&libc_text, pc) || !read_plainly(&at, sp, sizeof(at)))
 		return 0;
-	memcpy(&at, (void *)sp, sizeof(at));
 	return is_return_address(at) ? at : 0;
 }
 

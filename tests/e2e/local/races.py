@@ -62,7 +62,7 @@ LOCKSET = {"write-write-flag": True, "write-read-flag": True, "load-flag": True,
 LIFETIMES = {
     "gather-racing": {"lifetime"}, "gather-completion": NONE, "scatter-racing": {"lifetime"}, "scatter-completion": NONE,
     "gather-closed": NONE, "write-racing": {"lifetime"}, "write-flag": NONE, "read-racing": {"lifetime"}, "read-flag": NONE,
-    "unmapped": NONE,
+    "unmapped": NONE, "freed": NONE,
 }
 # What is fetched into memory that peers can write, and sockets of one listener (tests/programs/pgas/fetches.c).
 FETCHES = {"read-flag": NONE, "read-early-flag": {"data"}, "locked": NONE, "locked-written": NONE, "listener": NONE}
@@ -140,6 +140,9 @@ def lifetime(tap, directory, name):
     loud, _, status = find(trace) if failed is None else (None, None, failed)
     right = loud is not None and {r["class"] for r in loud} == LIFETIMES[name]
     tap.ok(right, "end of a registration, %s: %s" % (name, ", ".join(LIFETIMES[name]) or "none"), "%s\n%s" % (status, loud))
+    if name == "freed":
+        err = run([SREPLAY, "races", trace], SECONDS)[2]
+        tap.ok("not exact" not in err, "free() of memory that is registered: the watched replays are exact", err)
     if name == "unmapped":
         err = run([SREPLAY, "races", trace], SECONDS)[2]
         tap.ok("not exact" not in err, "memory that is unmapped while it is registered: the watched replays are exact", err)

@@ -181,6 +181,46 @@ static void read_flag(void)
 	remote(IBV_WR_RDMA_READ, true);
 }
 
+/* free(), which finds the block's address wherever it has yet to store something on its stack. */
+static void __attribute__((noinline)) free_with_stack(void *block)
+{
+	__asm__ volatile("mov %%rsp, %%rbx\n"
+			 "and $-16, %%rsp\n"
+			 "lea -128(%%rsp), %%rax\n"
+			 "1: mov %%rdi, (%%rax)\n"
+			 "add $8, %%rax\n"
+			 "cmp %%rsp, %%rax\n"
+			 "jb 1b\n"
+			 "call free@PLT\n"
+			 "mov %%rbx, %%rsp\n"
+			 : "+D"(block)::"rax", "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "cc", "memory");
+}
+
+/* free() looks at the heap's own word in front of the block, in registered memory, while the block's address is on top of its stack. */
+static void freed(void)
+{
+	char *mine = pgas_private(BYTES), *block;
+	uint64_t one = 1;
+
+	if (is(1)) {
+		block = malloc(BYTES);
+		region = ibv_reg_mr(pgas.pd, block - 64, BYTES + 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		if (!region)
+			pgas_fail("cannot register");
+		pgas_put(0, &shared->address, &(uint64_t){(uintptr_t)block}, 8);
+		pgas_put(0, &shared->key, &(uint64_t){region->rkey}, 8);
+		pgas_put(0, &shared->told, &one, 8);
+		pgas_wait_for(&shared->flag, 1);
+		free_with_stack(block);
+		deregister();
+	} else if (is(0)) {
+		pgas_wait_for(&shared->told, 1);
+		post(1, IBV_WR_RDMA_WRITE, mine, pgas.private.mr->lkey, shared->address, (uint32_t)shared->key);
+		pgas_quiet();
+		pgas_put(1, &shared->flag, &one, 8);
+	}
+}
+
 /* ------------------------------------------------------------------------ all */
 
 static const struct pgas_case cases[] = {
@@ -189,6 +229,7 @@ static const struct pgas_case cases[] = {
     {"gather-closed", gather_closed},   {"write-racing", write_racing},
     {"write-flag", write_flag},         {"read-racing", read_racing},
     {"read-flag", read_flag},           {"unmapped", unmapped},
+    {"freed", freed},
 };
 
 int main(int argc, char **argv)
