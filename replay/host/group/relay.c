@@ -16,7 +16,8 @@ static void say_line(struct sr_relay *r, const char *text, size_t n)
 {
 	sr_progress_hide();
 	fprintf(r->out, "[rank %d] ", r->rank);
-	fwrite(r->line, 1, r->held, r->out);
+	if (r->held)
+		fwrite(r->line, 1, r->held, r->out);
 	fwrite(text, 1, n, r->out);
 	r->held = 0;
 }
