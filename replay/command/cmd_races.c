@@ -348,31 +348,21 @@ static bool *choose(struct sr_trace *t, const struct options *o)
 	return group;
 }
 
-/* The trace is read twice; once, if what atomics returned is known. */
-struct shown {
-	sr_progress bar;
-	uint64_t last;
-	bool is_second, is_once;
-};
-
 static void show(void *argument, uint64_t done, uint64_t size)
 {
-	struct shown *s = argument;
+	const sr_progress *bar = argument;
 
-	s->is_second |= done < s->last;
-	s->last = done;
-	if (s->bar)
-		s->bar((s->is_second + (double)done / (double)size) / (s->is_once ? 1 : 2));
+	if (*bar)
+		(*bar)((double)done / (double)size);
 }
 
 static int find_races(struct sr_races *r, struct sr_trace *t, bool quiet, struct sr_error *err)
 {
-	const bool is_once = r->how.results->are_all;
-	struct shown shown = {.bar = sr_progress_begin("reading", (is_once ? 1 : 2) * sr_stream_bytes(t, -1), quiet), .is_once = is_once};
+	sr_progress bar = sr_progress_begin("reading", sr_stream_bytes(t, -1), quiet);
 	int ret;
 
 	r->how.progress = show;
-	r->how.argument = &shown;
+	r->how.argument = &bar;
 	ret = sr_races_find(r, err);
 	sr_progress_end();
 	return ret;

@@ -21,7 +21,7 @@ static void take_progress(void *argument, uint64_t done, uint64_t size)
 	const struct sr_collect *c = argument;
 
 	if (c->how->progress)
-		c->how->progress(c->how->argument, done, size);
+		c->how->progress(c->how->argument, done + c->pass * size, size * c->passes);
 }
 
 static int begin(struct sr_collect *c)
@@ -96,10 +96,17 @@ static void release(struct sr_collect *c)
 	free(c->reads);
 }
 
-int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *how, struct sr_error *err)
+static int find_results(struct sr_collect *c, const bool *all, struct sr_error *err)
 {
-	struct sr_race_results own = {0};
-	struct sr_collect c = {.run = run, .how = how, .m = &run->model, .take_value = sr_collect_value, .results = how->results ? how->results : &own};
+	const struct sr_process_hooks hooks = {.value = sr_collect_result, .progress = take_progress, .argument = c};
+	int ret = sr_process(c->how->trace, c->how->links, all, &hooks, &c->run->counts, err);
+
+	c->results->are_all = !ret;
+	return ret;
+}
+
+static int collect(struct sr_collect *c, const bool *all, struct sr_error *err)
+{
 	const struct sr_process_hooks hooks = {.posted = sr_collect_posted,
 					       .value = sr_collect_value,
 					       .completed = sr_collect_completed,
@@ -113,27 +120,45 @@ int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *ho
 					       .wants = sr_collect_wants,
 					       .passed = sr_collect_passed,
 					       .progress = take_progress,
-					       .argument = &c};
-	const struct sr_process_hooks first = {.value = sr_collect_result, .progress = take_progress, .argument = &c};
+					       .argument = c};
+	int ret;
+
+	*c->run = (struct sr_race_run){0};
+	ret = begin(c) ? sr_error_set(err, -ENOMEM, "no memory left") : sr_race_sockets_load(&c->sockets, c->how->trace, err);
+	if (!ret)
+		ret = sr_process(c->how->trace, c->how->links, all, &hooks, &c->run->counts, err);
+	if (ret)
+		return ret;
+	end(c);
+	return c->run->model.is_full ? sr_error_set(err, -ENOMEM, "no memory left") : 0;
+}
+
+int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *how, struct sr_error *err)
+{
+	struct sr_race_results own = {0};
+	const struct sr_collect fresh = {.run = run, .how = how, .m = &run->model, .take_value = sr_collect_value,
+					 .results = how->results ? how->results : &own, .passes = 1};
+	struct sr_collect c = fresh;
 	bool *all = malloc(how->links->ranks_n + 1);
 	int ret;
 
-	*run = (struct sr_race_run){0};
-	ret = all && !begin(&c) ? 0 : sr_error_set(err, -ENOMEM, "no memory left");
-	if (all)
-		memset(all, true, how->links->ranks_n + 1);
-	if (!ret)
-		ret = sr_race_sockets_load(&c.sockets, how->trace, err);
-	if (!ret && !c.results->are_all)
-		ret = sr_process(how->trace, how->links, all, &first, &run->counts, err);
-	c.results->are_all = !ret;
-	if (!ret)
-		ret = sr_process(how->trace, how->links, all, &hooks, &run->counts, err);
-	if (!ret) {
-		end(&c);
-		if (run->model.is_full)
-			ret = sr_error_set(err, -ENOMEM, "no memory left");
+	if (!all)
+		return sr_error_set(err, -ENOMEM, "no memory left");
+	memset(all, true, how->links->ranks_n + 1);
+	ret = collect(&c, all, err);
+	if (c.lacks_results) {
+		release(&c);
+		sr_race_run_free(run);
+		c = fresh;
+		c.passes = 2;
+		ret = find_results(&c, all, err);
+		c.pass = 1;
+		if (!ret)
+			ret = collect(&c, all, err);
 	}
+	/* None, if none were lacking. */
+	if (!ret)
+		c.results->are_all = true;
 	release(&c);
 	sr_keymap_free(&own.values);
 	free(all);

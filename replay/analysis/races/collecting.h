@@ -209,6 +209,8 @@ struct sr_collect {
 	size_t fetched_n, fetched_room;
 	struct sr_keymap polled; /* memory that READs poll */
 	struct sr_race_results *results;
+	bool lacks_results; /* the pass has ended, since it met an atomic, and `results` does not have what they returned */
+	unsigned int pass, passes; /* over the trace */
 	struct sr_lock_request *lock_requests;
 	size_t lock_requests_n, lock_requests_room;
 	struct sr_annotations annotations;

@@ -12,6 +12,7 @@ struct sr_race_doubts {
 	uint8_t *marks;
 	uint8_t *tried; /* by rank */
 	size_t ranks;
+	uint32_t **beside; /* by border: see beside() */
 };
 
 enum {
@@ -60,7 +61,8 @@ struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r)
 	for (size_t i = 0; i < r->borders_n; i++)
 		d->ranks = r->borders[i].rank >= d->ranks ? r->borders[i].rank + 1 : d->ranks;
 	d->tried = malloc(d->ranks + 1);
-	if (!d->first || !d->from || !d->sorts || !d->todo || !d->marks || !d->tried) {
+	d->beside = calloc(r->borders_n + 1, sizeof(*d->beside));
+	if (!d->beside || !d->first || !d->from || !d->sorts || !d->todo || !d->marks || !d->tried) {
 		sr_race_doubts_free(d);
 		return NULL;
 	}
@@ -90,6 +92,9 @@ void sr_race_doubts_free(struct sr_race_doubts *d)
 	free(d->todo);
 	free(d->marks);
 	free(d->tried);
+	for (size_t i = 0; d->beside && i < d->r->borders_n; i++)
+		free(d->beside[i]);
+	free(d->beside);
 	free(d);
 }
 
@@ -101,14 +106,14 @@ static void visit(struct sr_race_doubts *d, uint32_t moment, uint8_t mark, size_
 	d->todo[(*n)++] = moment;
 }
 
-/* By orders of these sorts. */
+/* By orders of these sorts.  What was come to first goes on first: so all lanes get on together, through memory that lies together. */
 static void mark_before(struct sr_race_doubts *d, uint32_t moment, uint8_t sorts, uint8_t mark)
 {
 	size_t n = 0;
 
 	visit(d, moment, mark, &n);
-	while (n) {
-		uint32_t at = d->todo[--n];
+	for (size_t next = 0; next < n; next++) {
+		const uint32_t at = d->todo[next];
 
 		for (uint32_t i = d->first[at]; i < d->first[at + 1]; i++)
 			if (d->sorts[i] & sorts)
@@ -124,22 +129,13 @@ static void mark_after(struct sr_race_doubts *d, uint32_t moment, uint8_t sorts,
 	if (moment == SR_NO_MOMENT)
 		return;
 	visit(d, moment, mark, &n);
-	while (n) {
-		uint32_t at = d->todo[--n];
+	for (size_t next = 0; next < n; next++) {
+		const uint32_t at = d->todo[next];
 
 		for (uint32_t k = m->moments[at].orders; k != SR_NO_MOMENT; k = m->orders[k].next)
 			if (sort_of(&m->orders[k]) & sorts)
 				visit(d, m->orders[k].to, mark, &n);
 	}
-}
-
-/* Was something told after the access? */
-static bool has_exit(const struct sr_race_doubts *d, uint8_t after)
-{
-	for (size_t i = 0; i < d->r->borders_n; i++)
-		if (!d->r->borders[i].is_entry && d->marks[d->r->borders[i].moment] & after)
-			return true;
-	return false;
 }
 
 static void mark_after_access(struct sr_race_doubts *d, const struct sr_access *a, uint8_t mark)
@@ -148,25 +144,58 @@ static void mark_after_access(struct sr_race_doubts *d, const struct sr_access *
 		mark_after(d, a->until, MAY_BE, mark);
 }
 
-/* Was something told after an access that this entry can have come from? */
-static bool was_told(struct sr_race_doubts *d, const struct sr_race_border *entry, const struct sr_access *a, uint8_t after)
+/* Finds the moments at which something was told that this entry did not come before in this run: SR_NO_MOMENT ends them.  NULL: no memory. */
+static uint32_t *find_beside(struct sr_race_doubts *d, const struct sr_race_border *entry)
 {
 	const struct sr_race_run *r = d->r;
-	bool found = false;
+	uint32_t *found = malloc((r->borders_n + 1) * sizeof(*found));
+	size_t n = 0;
+
+	mark_after(d, entry->moment, IN_THIS_RUN, AFTER_ENTRY);
+	for (size_t i = 0; found && i < r->borders_n; i++)
+		if (!r->borders[i].is_entry && !(d->marks[r->borders[i].moment] & AFTER_ENTRY))
+			found[n++] = r->borders[i].moment;
+	if (found)
+		found[n] = SR_NO_MOMENT;
+	for (size_t i = 0; i < r->model.moments_n; i++)
+		d->marks[i] &= (uint8_t)~AFTER_ENTRY;
+	return found;
+}
+
+/* The same, found once: few entries are asked about, and by many races. */
+static const uint32_t *beside(struct sr_race_doubts *d, const struct sr_race_border *entry)
+{
+	uint32_t **at = &d->beside[entry - d->r->borders];
+
+	if (!*at)
+		*at = find_beside(d, entry);
+	return *at;
+}
+
+static bool any_has(const struct sr_race_doubts *d, const uint32_t *moments, uint8_t mark, bool has)
+{
+	for (; *moments != SR_NO_MOMENT; moments++)
+		if (!(d->marks[*moments] & mark) == !has)
+			return true;
+	return false;
+}
+
+/* Was something told after an access that this entry can have come from?  What was told surely before the access was not. */
+static bool was_told(struct sr_race_doubts *d, const struct sr_race_border *entry, const struct sr_access *a, uint8_t after)
+{
+	const uint8_t surely_before = after == AFTER_A ? SURELY_BEFORE_A : SURELY_BEFORE_B;
+	const uint32_t *told;
 
 	/* Memory that outsiders may read tells them everything. */
 	if (!entry->is_socket)
 		return true;
-	mark_after_access(d, a, after);
-	if (!has_exit(d, after))
+	told = beside(d, entry);
+	if (!told)
+		return true;
+	if (!any_has(d, told, surely_before, false))
 		return false;
-	mark_after(d, entry->moment, IN_THIS_RUN, AFTER_ENTRY);
-	for (size_t i = 0; i < r->borders_n && !found; i++)
-		found = !r->borders[i].is_entry && d->marks[r->borders[i].moment] & after &&
-			!(d->marks[r->borders[i].moment] & AFTER_ENTRY);
-	for (size_t i = 0; i < r->model.moments_n; i++)
-		d->marks[i] &= (uint8_t)~AFTER_ENTRY;
-	return found;
+	mark_after_access(d, a, after);
+	return any_has(d, told, after, true);
 }
 
 /* Of each rank's lane, the first moment that is not before `a`, and the last one that is not after `b`. */

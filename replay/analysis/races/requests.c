@@ -96,6 +96,10 @@ static int add_remote(struct sr_collect *c, struct sr_collected_request *rq, str
 	a.is_relaxed = p->is_relaxed;
 	a.kind = does & SR_OP_ATOMIC ? SR_ACCESS_ATOMIC : does & SR_OP_CHANGES ? SR_ACCESS_WRITE : SR_ACCESS_READ;
 	note_poll(c, c->queues[rq->queue], &a);
+	if (does & SR_OP_ATOMIC && !c->results->are_all) {
+		c->lacks_results = true;
+		return -EAGAIN;
+	}
 	has_result = does & SR_OP_ATOMIC && sr_keymap_get(&c->results->values, p->number, &result);
 	if (does & SR_OP_CHANGES && !(has_result && !changed(p, result)) && sr_race_producers_add(c->producers, &w))
 		return -ENOMEM;
