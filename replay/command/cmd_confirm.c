@@ -19,7 +19,7 @@
 #include "replay/print/json.h"
 
 #define CONFIRMED 1 /* the exit status */
-#define LEAST_MS  50
+#define LEAST_MS  100
 #define MOST_MS   10000
 #define GAPS      3 /* an access is held so many times the time between the two */
 #define TRIES     6
@@ -48,7 +48,7 @@ static const struct argp_option option_list[] = {
      "stops in front of the access; auto (default): the one, then the other",
      0},
     {"wait", KEY_WAIT, "MS", 0,
-     "how long an access is held for the other one at first (default 50); if both came, three "
+     "how long an access is held for the other one at first (default 100); if both came, three "
      "times the time between them",
      0},
     {"tries", KEY_TRIES, "K", 0, "so many runs for each order at most (default 6)", 0},

@@ -106,7 +106,7 @@ static const char *describe(const json_t *access, struct sr_confirm_side *s)
 		      is_kind(access, "scatter") || is_kind(access, "store");
 	s->is_local = is_kind(access, "gather") || is_kind(access, "scatter");
 	s->recorded_thread = (uint32_t)json_integer_value(json_object_get(access, "thread"));
-	if (is_kind(access, "load") || is_kind(access, "store")) {
+	if ((is_kind(access, "load") || is_kind(access, "store")) && !json_is_true(json_object_get(access, "nearby"))) {
 		s->instruction = address_of(access, "instruction");
 		s->instruction_code = address_of(access, "code");
 	}

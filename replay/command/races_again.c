@@ -99,6 +99,8 @@ static int add(json_t *access, struct sr_call_sites *sites, const struct sr_race
 	}
 	json_object_set_new(access, "call", instance(schema, r, a, &at[0]));
 	add_stack(access, sites, r, a, at[0].site);
+	if (a->is_nearby)
+		json_object_set_new(access, "nearby", json_true());
 	if (a->kind == SR_ACCESS_STORE)
 		json_object_set_new(access, "after", instance(schema, r, a, &at[1]));
 	sr_schema_free(schema);

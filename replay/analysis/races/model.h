@@ -110,6 +110,7 @@ struct sr_access {
 	uint32_t held; /* locks that its rank has meanwhile: sr_model_hold(); 0: none */
 	uint8_t kind, opcode;
 	uint8_t site_is;
+	bool is_nearby; /* of a store: `pc` has stored to the page, perhaps not to these bytes */
 	bool is_relaxed; /* into memory of IBV_ACCESS_RELAXED_ORDERING */
 	bool is_polled; /* it waits for the bytes to change: a READ of what READs poll, a load that is done again and again */
 	uint16_t doubts;

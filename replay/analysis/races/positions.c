@@ -233,6 +233,7 @@ static int add_watched(struct sr_collect *c, size_t rank, const struct sr_watch_
 							.gathered = SR_NO_MOMENT,
 							.closed = SR_NO_MOMENT,
 							.kind = is_load ? SR_ACCESS_LOAD : SR_ACCESS_STORE,
+							.is_nearby = w->kind == SR_WATCH_CHANGED && w->pc,
 							.is_polled = is_load && sr_race_watches_is_poll(c->how->watches, w->pc),
 							.doubts = doubts})
 		       ? 0

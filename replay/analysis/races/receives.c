@@ -143,6 +143,7 @@ static int add_received(struct sr_collect *c, const struct sr_received *d, uint3
 							      .over = moment,
 							      .gathered = SR_NO_MOMENT,
 							      .closed = SR_NO_MOMENT,
+							      .doubts = sent ? 0 : SR_DOUBT_OUTSIDE,
 							      .kind = SR_ACCESS_RECV}))
 			return -ENOMEM;
 	}

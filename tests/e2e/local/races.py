@@ -176,6 +176,19 @@ def orders(tap, directory, name):
         tap.ok(loud == [] and "message" not in {r["class"] for r in notes}, "messages are looked at with --messages only", "%s %s" % (loud, notes))
 
 
+def datagrams(tap, directory):
+    """udaddy receives ten messages into the buffer that its ten had come from: that these have arrived, its peer's messages say."""
+    trace = fresh(os.path.join(directory, "datagrams.srec"))
+    os.rmdir(trace)
+    sides = ["%s record -q --clocks -o %s --rank %d --group 0,1 -- udaddy %s 127.0.0.1" % (SREPLAY, trace, rank, how) for rank, how in enumerate(("-b", "-s"))]
+    wait = "import sys; sys.path.insert(0, '%s'); import types, softdev_cm as s; s.wait_for_server('udaddy', types.SimpleNamespace(poll=lambda: None))" % \
+        os.path.dirname(os.path.realpath(__file__))
+    status, _, err = run([SOFTDEV, "--", "sh", "-c", '%s & %s -c "%s"; %s && wait $!' % (sides[0], sys.executable, wait, sides[1])], SECONDS)
+    loud, notes, found = find(trace) if status == 0 else (None, None, None)
+    right = loud == [] and all("outside" in " ".join(r["reasons"]) for r in notes)
+    tap.ok(right, "datagrams: races with what came by them are only possible", "%s %s\n%s %s %s" % (status, err, found, loud, notes))
+
+
 def connections(tap, directory, name):
     """What librdmacm tells one end of the other one (tests/programs/verbs/cm_orders.c)."""
     trace, out = fresh(os.path.join(directory, "connections.srec")), os.path.join(directory, "listening")
@@ -278,7 +291,7 @@ def main():
     tap = Tap()
     by_group = {"locks": LOCKS, "lockset": LOCKSET, "lifetimes": LIFETIMES, "fetches": FETCHES, "orders": ORDERS, "consistency": SC, "connections": CONNECTIONS}
     others = ["%s %s" % (group, name) for group, names in by_group.items() for name in names]
-    others += list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
+    others += list(WHOLE) + ["steal", "knapsack", "guppie", "options", "datagrams"]
     names = others if sys.argv[1:] == ["programs"] else sys.argv[1:] or list(LITMUS)
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
@@ -309,7 +322,7 @@ def main():
             elif name in WHOLE:
                 whole(tap, directory, name)
             else:
-                {"steal": steal, "knapsack": knapsack, "guppie": guppie, "options": options}[name](tap, directory)
+                {"steal": steal, "knapsack": knapsack, "guppie": guppie, "options": options, "datagrams": datagrams}[name](tap, directory)
     tap.finish()
 
 
