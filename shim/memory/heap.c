@@ -171,6 +171,16 @@ static inline struct sr_arena *owner(const void *p)
 	return sr_arena_owns(&loader_arena, p) ? &loader_arena : NULL;
 }
 
+/*
+ * In a replay the verbs libraries do not run: what they gave to the program lies where it was, but nothing there was
+ * allocated, and there is no struct in front of it for the arena.  A program may free it all the same: of
+ * ibv_get_device_list the real library takes free() too.
+ */
+static inline bool is_content(const void *p)
+{
+	return sr_engine && sr_engine->replays && sr_arena_owns(&library_arena, p);
+}
+
 /* Reserves an address range for a mapping. Addresses only grow and are never used again. */
 static void *place(_Atomic uintptr_t *where, size_t size)
 {
@@ -378,7 +388,7 @@ SR_EXPORT void free(void *p)
 {
 	struct sr_arena *arena;
 
-	if (!p || is_boot(p))
+	if (!p || is_boot(p) || is_content(p))
 		return;
 	arena = owner(p);
 	if (arena)
@@ -391,6 +401,8 @@ static size_t usable_size(void *p)
 {
 	if (is_boot(p))
 		return (size_t)(boot + boot_used - (char *)p);
+	if (is_content(p))
+		return library_arena.usable - (uintptr_t)p; /* its own size is not known */
 	if (owner(p))
 		return sr_arena_block_size(p);
 	return have_next() && next.usable_size ? next.usable_size(p) : 0;
@@ -410,11 +422,13 @@ static void *move(void *p, size_t size, struct sr_arena *arena)
 
 SR_EXPORT void *realloc(void *p, size_t size)
 {
-	struct sr_arena *arena = p ? owner(p) : NULL;
+	/* The program makes it its own, in a replay as in the recording: there the size of the block is not known. */
+	const bool takes = sr_arena_owns(&library_arena, p) && !current_arena();
+	struct sr_arena *arena = p && !takes ? owner(p) : NULL;
 
 	if (!p)
 		return malloc(size);
-	if (!arena && !is_boot(p))
+	if (!arena && !is_boot(p) && !takes)
 		return have_next() ? program_realloc(p, size) : NULL;
 	if (!size) {
 		free(p);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -218,7 +219,24 @@ static void completions_that_repeat(void)
 	show_completions();
 }
 
+/* With the real library free() works, and so does realloc(). */
+static void device_lists_that_are_freed(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL), **longer;
+	char *beside = malloc(100);
+
+	printf("%s at %p\n", ibv_get_device_name(list[0]), (void *)list);
+	free(list);
+	list = ibv_get_device_list(NULL);
+	longer = realloc(list, 5000 * sizeof(*list));
+	printf("%s at %p beside %p\n", ibv_get_device_name(longer[0]), (void *)longer, (void *)beside);
+	free(longer);
+	printf("then %p\n", malloc(200));
+	show_completions();
+}
+
 const struct hostile_case requests_cases[] = {
+    {"device-lists-that-are-freed", device_lists_that_are_freed},
     {"completions-that-repeat", completions_that_repeat},
     {"polls-that-nearly-repeat", polls_that_nearly_repeat},
     {"lists-that-are-too-long", lists_that_are_too_long},
