@@ -361,10 +361,13 @@ enum sr_signal_place {
 	SR_SIGNAL_BETWEEN = 4, /* anywhere between two calls */
 };
 
+/* The handler in front of it ran at a place of the program's code, and has returned there; so this one runs there as well. */
+#define SR_SIGNAL_SAME_PLACE 1
+
 struct sr_signal_payload {
 	uint32_t signo;
 	uint16_t place; /* enum sr_signal_place */
-	uint16_t reserved;
+	uint16_t flags; /* SR_SIGNAL_* */
 	uint32_t level; /* how many handlers of this thread have begun and not returned */
 	uint32_t reserved2;
 	uint64_t order;         /* number of the event; 0: the process never had several threads */

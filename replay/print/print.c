@@ -38,6 +38,8 @@ static json_t *decode_signal(const struct sr_entry *e)
 		      "code", info.si_code);
 	if (p.order)
 		json_object_set_new(v, "order", json_integer((json_int_t)p.order));
+	if (p.flags & SR_SIGNAL_SAME_PLACE)
+		json_object_set_new(v, "same_place", json_true());
 	return v;
 }
 

@@ -129,6 +129,8 @@ struct sr_engine {
 	bool (*handler_comes_first)(struct sr_thread *t);
 	/* The thread has computed for long without a call (sr_signals_await_stall). */
 	void (*stalled)(struct sr_thread *t);
+	/* A handler that ran at a place of the program's code has returned to it; signals are blocked. */
+	void (*returned_to_place)(struct sr_thread *t);
 	/*
 	 * Ends the process, because something recorded cannot be done again; a message has said
 	 * what.

@@ -45,6 +45,7 @@ struct sr_signal_state {
 	volatile uint8_t taking;
 	/* Signals that must not wait any longer; those at a place that is in the trace. */
 	uint64_t at_once, at_place;
+	bool same_place; /* ... as the signal before */
 	/* So many calls had the thread made when a signal last came to it in computing code; computed: one did. */
 	uint64_t computed_sn;
 	bool computed;

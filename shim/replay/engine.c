@@ -191,6 +191,7 @@ static const struct sr_engine replay_engine = {
     .leaves_to = sr_replay_leaves_to,
     .comes_next = comes_next,
     .stalled = sr_replay_stalled,
+    .returned_to_place = sr_replay_returned_to_place,
     .handler_comes_first = sr_replay_handler_comes_first,
     .fail = fail,
 };
@@ -234,6 +235,7 @@ static const struct sr_engine halted_engine = {
     .exits = exits,
     .comes_next = halt_once,
     .stalled = sr_engine_ignore,
+    .returned_to_place = sr_engine_ignore,
     .fail = fail,
 };
 
@@ -268,6 +270,7 @@ static const struct sr_engine last_engine = {
     .exits = exits,
     .comes_next = last_comes_next,
     .stalled = sr_replay_stalled,
+    .returned_to_place = sr_replay_returned_to_place,
     .handler_comes_first = sr_replay_handler_comes_first,
     .fail = fail,
 };

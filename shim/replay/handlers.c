@@ -168,12 +168,28 @@ bool sr_replay_handler_comes_at_place(struct sr_thread *t)
 	return false;
 }
 
-void sr_replay_handler_at_place(struct sr_thread *t)
+static void run_at_place(struct sr_thread *t, bool same_place)
 {
 	struct sr_signal_payload p;
+	enum sr_heap before = sr_enter(t);
 
-	if (comes_after(t, &p))
+	if (comes_after(t, &p) && same_place == !!(p.flags & SR_SIGNAL_SAME_PLACE)) {
+		t->signals.at_place = SR_SIGNAL_BIT(p.signo);
 		run_handler(t, &p, NULL);
+	} else {
+		await_between(t, comes_signal(t, &p), &p);
+	}
+	sr_leave(t, before);
+}
+
+void sr_replay_handler_at_place(struct sr_thread *t)
+{
+	run_at_place(t, false);
+}
+
+void sr_replay_returned_to_place(struct sr_thread *t)
+{
+	run_at_place(t, true);
 }
 
 /*

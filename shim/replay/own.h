@@ -172,6 +172,8 @@ void sr_replay_handlers_after(struct sr_thread *t);
 /* The thread is at a place: does a handler run there?  The other one runs it, when the handler of SIGSEGV that calls it has returned. */
 bool sr_replay_handler_comes_at_place(struct sr_thread *t);
 void sr_replay_handler_at_place(struct sr_thread *t);
+/* It has returned: runs the next one, if one follows there. */
+void sr_replay_returned_to_place(struct sr_thread *t);
 void sr_replay_handlers_at_heap(struct sr_thread *t);
 
 /* ------------------------------------------------------------- exposed.c */

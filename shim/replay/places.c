@@ -48,11 +48,7 @@ static bool stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
 
 static void interrupt(void)
 {
-	struct sr_thread *t = &sr_self;
-	enum sr_heap before = sr_enter(t);
-
-	sr_replay_handler_at_place(t);
-	sr_leave(t, before);
+	sr_replay_handler_at_place(&sr_self);
 }
 
 /* --------------------------------------------------- code that is not there yet */

@@ -66,6 +66,7 @@ struct interrupted {
 	uint8_t heap, raw, inside_rdmacm, interruptible, taking;
 	uint8_t saved, exposed_call;
 	bool computed; /* and since then no call was made but by the handler */
+	bool at_place; /* of the program's code, which is in the trace */
 	uint32_t slot, generation, guards;
 	uint64_t call_entry, gathered, frame;
 };
@@ -113,7 +114,7 @@ static void restore_record(struct sr_thread *t, const struct interrupted *i)
 	t->signals.next_saved = i->slot;
 }
 
-static void begin_handler(struct sr_thread *t, struct interrupted *i)
+static void begin_handler(struct sr_thread *t, struct interrupted *i, int signo)
 {
 	struct sr_signal_state *s = &t->signals;
 
@@ -127,8 +128,10 @@ static void begin_handler(struct sr_thread *t, struct interrupted *i)
 	    .call_entry = s->call_entry,
 	    .gathered = t->received.gathered,
 	    .frame = s->frame,
+	    .at_place = s->at_place & SR_SIGNAL_BIT(signo),
 	    .guards = probes_handler_begins(),
 	};
+	s->at_place = 0;
 	i->exposed_call = sr_exposed_call_interrupted();
 	i->computed = s->computed && s->computed_sn == t->sn;
 	if (t->depth)
@@ -207,6 +210,22 @@ static void unshow(struct sr_signal_state *s, ucontext_t *uc)
 		s->waiting = true;
 }
 
+/*
+ * The program is about to go on at uc.  A handler that ran at a place has returned to it, so the next one can run there
+ * as well; in a replay, if it did.
+ */
+static void go_on(struct sr_thread *t, ucontext_t *uc, bool at_place)
+{
+	if (sr_signals_are_replayed()) {
+		if (at_place && sr_engine_is_active())
+			sr_engine->returned_to_place(t);
+	} else if (t->signals.waiting && at_place) {
+		sr_signals_deliver_next(t, true);
+	} else if (t->signals.waiting) {
+		sr_signals_await_place(t, uc);
+	}
+}
+
 static void after_handler(ucontext_t *uc, void *kept)
 {
 	struct sr_thread *t = &sr_self;
@@ -216,8 +235,7 @@ static void after_handler(ucontext_t *uc, void *kept)
 	probes_guard_begin(&guard);
 	end_handler(t, kept);
 	unshow(&t->signals, uc);
-	if (t->signals.waiting)
-		sr_signals_await_place(t, uc);
+	go_on(t, uc, ((const struct interrupted *)kept)->at_place);
 	probes_guard_end(&guard);
 }
 
@@ -275,7 +293,7 @@ static void run(int signo, siginfo_t *info, ucontext_t *uc, const struct sr_kern
 	show(s, uc);
 	sr_signal_stack_disarm(&s->stack);
 	s->hidden |= added & sr_signals_claimed();
-	begin_handler(t, &kept);
+	begin_handler(t, &kept, signo);
 	if (top)
 		move_to(signo, info, uc, a->handler, top, mask, &kept);
 	else
@@ -286,6 +304,7 @@ void sr_handler_for_fault(int signo, siginfo_t *info, ucontext_t *uc,
 			  const struct sr_kernel_action *a, uintptr_t here)
 {
 	sr_self.signals.recorded_mask = sr_frame_mask(uc);
+	sr_self.signals.at_once = sr_self.signals.at_place = 0;
 	run(signo, info, uc, a, here);
 }
 
@@ -305,6 +324,7 @@ static bool is_recorded(struct sr_thread *t, int signo, const siginfo_t *info, c
 	struct sr_signal_payload p = {
 	    .signo = (uint32_t)signo,
 	    .place = place_of(t, signo),
+	    .flags = s->at_place & SR_SIGNAL_BIT(signo) && s->same_place ? SR_SIGNAL_SAME_PLACE : 0,
 	    .level = s->handlers,
 	    .mask = sr_frame_mask(uc) | s->hidden,
 	};
@@ -382,7 +402,7 @@ void sr_handler_for_sent(int signo, siginfo_t *info, ucontext_t *uc,
 		}
 	}
 	is_recorded(t, signo, info, uc);
-	s->at_once = s->at_place = 0;
+	s->at_once = 0;
 	run(signo, info, uc, a, here);
 }
 

@@ -246,16 +246,37 @@ void sr_signals_await_place(struct sr_thread *t, ucontext_t *uc)
 		sr_signals_left(t);
 }
 
-void sr_signals_deliver(struct sr_thread *t, ucontext_t *uc, bool at_place)
+void sr_signals_deliver(struct sr_thread *t, ucontext_t *uc)
 {
 	struct sr_signal_state *s = &t->signals;
 
 	s->at_once = s->overflowed ? UINT64_MAX : sr_signals_waiting(t);
-	s->at_place = at_place ? s->at_once : 0;
+	s->at_place = 0;
 	empty_queue(s);
 	if (s->overflowed)
 		sr_frame_set_mask(uc, s->overflow_mask);
 	s->overflowed = false;
+}
+
+void sr_signals_deliver_next(struct sr_thread *t, bool same_place)
+{
+	struct sr_signal_state *s = &t->signals;
+	struct sr_signal_queue *q = s->queue;
+	siginfo_t first;
+
+	if (s->overflowed || s->held || !q->n) {
+		sr_signals_left(t);
+		return;
+	}
+	first = q->info[0];
+	memmove(q->info, q->info + 1, --q->n * sizeof(q->info[0]));
+	s->waiting = q->n;
+	s->searches = 0;
+	s->same_place = same_place;
+	s->at_once = s->at_place = SR_SIGNAL_BIT(first.si_signo);
+	sr_queue_to_self(first.si_signo, &first);
+	if (s->waiting)
+		sr_signals_left(t);
 }
 
 uint64_t sr_signals_waiting(const struct sr_thread *t)
@@ -286,7 +307,7 @@ bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
 		if (sr_engine)
 			sr_engine->stalled(t);
 	} else if (s->waiting && !had_no_time(s, uc) && !finds_place(t, uc)) {
-		sr_signals_deliver(t, uc, false);
+		sr_signals_deliver(t, uc);
 	}
 	return true;
 }

@@ -41,8 +41,13 @@ void sr_signal_hold(struct sr_signal_state *s, int signo, const siginfo_t *info)
  */
 extern bool (*sr_signals_find_place)(struct sr_thread *t, ucontext_t *uc) SR_HIDDEN;
 
-/* They are delivered when the thread goes on at uc. */
-void sr_signals_deliver(struct sr_thread *t, ucontext_t *uc, bool at_place);
+/* They are delivered when the thread goes on at uc, which is no such place. */
+void sr_signals_deliver(struct sr_thread *t, ucontext_t *uc);
+/*
+ * The thread goes on at one, and the first of them is delivered.  Those behind it follow when its handler has returned to the
+ * place: in the handler, where they would come now, each would need a place of its own.
+ */
+void sr_signals_deliver_next(struct sr_thread *t, bool same_place);
 
 /*
  * Signals wait, and the thread goes on at uc, in the program's code: it looks for a place at once if it has computed since

@@ -42,7 +42,7 @@ def verdict_problem(trace, case):
     placed, between = info["signals_at_places"], info["signals_between_calls"]
     if case == "spins_in_no_file":
         return "" if said and between and not placed else verdict + str(info)
-    return "" if " 0 divergences: exact\n" in verdict and placed and not between else verdict + str(info)
+    return "" if " 0 divergences: exact\n" in verdict and placed == info["signals"] else verdict + str(info)
 
 
 def times(case, runs):
