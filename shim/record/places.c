@@ -316,7 +316,7 @@ static void interrupt(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const u
 	sr_record_note(t, SR_REC_PLACE, &step.place, sizeof(step.place.p) + step.place.p.words * sizeof(step.place.word[0]));
 	step.hurries = false;
 	end_steps(uc);
-	sr_signals_deliver_next(t, false);
+	sr_signals_deliver_next(t, uc, false);
 	sr_leave(t, before);
 }
 

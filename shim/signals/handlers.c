@@ -220,7 +220,7 @@ static void go_on(struct sr_thread *t, ucontext_t *uc, bool at_place)
 		if (at_place && sr_engine_is_active())
 			sr_engine->returned_to_place(t);
 	} else if (t->signals.waiting && at_place) {
-		sr_signals_deliver_next(t, true);
+		sr_signals_deliver_next(t, uc, true);
 	} else if (t->signals.waiting) {
 		sr_signals_await_place(t, uc);
 	}

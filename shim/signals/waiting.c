@@ -232,9 +232,26 @@ static bool finds_place(struct sr_thread *t, ucontext_t *uc)
 	return true;
 }
 
+/* The first that may come at uc; q->n: the code there blocks them all. */
+static uint32_t first_open(const struct sr_signal_queue *q, const ucontext_t *uc)
+{
+	uint64_t mask = sr_frame_mask(uc);
+	uint32_t i = 0;
+
+	while (i < q->n && mask & SR_SIGNAL_BIT(q->info[i].si_signo))
+		i++;
+	return i;
+}
+
+/* A handler may have begun meanwhile that blocks them. */
+static bool all_are_blocked(const struct sr_signal_state *s, const ucontext_t *uc)
+{
+	return s->waiting && !s->overflowed && !s->held && s->queue && first_open(s->queue, uc) == s->queue->n;
+}
+
 void sr_signals_compute(struct sr_thread *t, ucontext_t *uc)
 {
-	if (!finds_place(t, uc))
+	if (all_are_blocked(&t->signals, uc) || !finds_place(t, uc))
 		sr_signals_left(t);
 }
 
@@ -242,7 +259,9 @@ void sr_signals_await_place(struct sr_thread *t, ucontext_t *uc)
 {
 	const struct sr_signal_state *s = &t->signals;
 
-	if (!s->computed || s->computed_sn != t->sn || t->depth || !finds_place(t, uc))
+	if (s->computed && s->computed_sn == t->sn && !t->depth)
+		sr_signals_compute(t, uc);
+	else
 		sr_signals_left(t);
 }
 
@@ -258,18 +277,20 @@ void sr_signals_deliver(struct sr_thread *t, ucontext_t *uc)
 	s->overflowed = false;
 }
 
-void sr_signals_deliver_next(struct sr_thread *t, bool same_place)
+void sr_signals_deliver_next(struct sr_thread *t, const ucontext_t *uc, bool same_place)
 {
 	struct sr_signal_state *s = &t->signals;
 	struct sr_signal_queue *q = s->queue;
 	siginfo_t first;
+	uint32_t i;
 
-	if (s->overflowed || s->held || !q->n) {
+	if (s->overflowed || s->held || (i = first_open(q, uc)) == q->n) {
 		sr_signals_left(t);
 		return;
 	}
-	first = q->info[0];
-	memmove(q->info, q->info + 1, --q->n * sizeof(q->info[0]));
+	first = q->info[i];
+	q->n--;
+	memmove(&q->info[i], &q->info[i + 1], (q->n - i) * sizeof(q->info[0]));
 	s->waiting = q->n;
 	s->searches = 0;
 	s->same_place = same_place;
@@ -306,6 +327,8 @@ bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
 	if (sr_signals_are_replayed()) {
 		if (sr_engine)
 			sr_engine->stalled(t);
+	} else if (all_are_blocked(s, uc)) {
+		sr_signals_left(t);
 	} else if (s->waiting && !had_no_time(s, uc) && !finds_place(t, uc)) {
 		sr_signals_deliver(t, uc);
 	}

@@ -44,10 +44,10 @@ extern bool (*sr_signals_find_place)(struct sr_thread *t, ucontext_t *uc) SR_HID
 /* They are delivered when the thread goes on at uc, which is no such place. */
 void sr_signals_deliver(struct sr_thread *t, ucontext_t *uc);
 /*
- * The thread goes on at one, and the first of them is delivered.  Those behind it follow when its handler has returned to the
+ * uc is one, and the first of them that its code does not block is delivered.  Those behind it follow when its handler has returned to the
  * place: in the handler, where they would come now, each would need a place of its own.
  */
-void sr_signals_deliver_next(struct sr_thread *t, bool same_place);
+void sr_signals_deliver_next(struct sr_thread *t, const ucontext_t *uc, bool same_place);
 
 /*
  * Signals wait, and the thread goes on at uc, in the program's code: it looks for a place at once if it has computed since

@@ -17,7 +17,7 @@ from harness import BUILD, SREPLAY, replay_problem, run
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "signals")
 COMPUTING = ("spins", "spins_on", "counts_till_flag", "ticks", "many_kinds", "nested_computing", "jumps_from_loops",
-             "threads_till_told", "spins_in_no_file")
+             "rows", "rows_left", "threads_till_told", "spins_in_no_file")
 RANDOM_RUNS = 50
 SECONDS = 30
 
@@ -37,12 +37,13 @@ def verdict_problem(trace, case):
     if case not in COMPUTING:
         return ""
     _, _, verdict = run([SREPLAY, "replay", trace], SECONDS)
-    info = json.loads(run([SREPLAY, "info", "--json", trace], SECONDS)[1].splitlines()[-1])
+    lines = run([SREPLAY, "info", "--json", trace], SECONDS)[1].splitlines()
+    info = next(line for line in map(json.loads, lines) if "signals" in line)  # its children's lines come behind
     said = "not compared is where signals came in computing code" in verdict
     placed, between = info["signals_at_places"], info["signals_between_calls"]
     if case == "spins_in_no_file":
         return "" if said and between and not placed else verdict + str(info)
-    return "" if " 0 divergences: exact\n" in verdict and placed == info["signals"] else verdict + str(info)
+    return "" if " 0 divergences: exact\n" in verdict and placed and not between else verdict + str(info)
 
 
 def times(case, runs):

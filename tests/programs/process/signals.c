@@ -1005,6 +1005,59 @@ static void jumps_from_loops(void)
 	}
 }
 
+/* Others wait behind it, which it blocks: some of them for long; and from behind some it jumps away. */
+static int leaves;
+
+static void note_value(int signo, siginfo_t *info, void *context)
+{
+	uint64_t x = 1;
+
+	if (found_n < FOUND_MAX)
+		found_at[found_n++] = turn * 100 + (uint64_t)info->si_value.sival_int;
+	if (info->si_value.sival_int % 4 == 1)
+		for (int i = 0; i < 3000000; i++)
+			x = a_turn(x);
+	found_at[0] += x;
+	if (leaves && info->si_value.sival_int % 4 == 2)
+		siglongjmp(out_of_loop, 1);
+}
+
+/* In one go, to a process that computes: several of one kind, and of others. */
+static void send_in_rows(pid_t to)
+{
+	for (int i = 0; i < 12; i++) {
+		usleep(15000);
+		for (int k = 0; k < 5; k++)
+			sigqueue(to, SIGRTMIN + k / 2, (union sigval){.sival_int = i * 5 + k});
+	}
+	_exit(0);
+}
+
+static void rows(void)
+{
+	static volatile uint64_t x;
+	struct sigaction a = {.sa_sigaction = note_value, .sa_flags = SA_SIGINFO};
+
+	sigfillset(&a.sa_mask);
+	for (int i = 0; i < 3; i++)
+		sigaction(SIGRTMIN + i, &a, NULL);
+	if (!fork())
+		send_in_rows(getppid());
+	sigsetjmp(out_of_loop, 1);
+	while (found_n < 60) {
+		turn++;
+		x = a_turn(x);
+	}
+	print_found(8);
+	printf("%llu\n", (unsigned long long)x);
+}
+
+static void rows_left(void)
+{
+	leaves = 1;
+	rows();
+}
+
 static _Thread_local volatile sig_atomic_t my_flag;
 
 static void raise_mine(int signo)
@@ -1096,6 +1149,8 @@ static const struct {
     {"many_kinds", many_kinds},
     {"nested_computing", nested_computing},
     {"jumps_from_loops", jumps_from_loops},
+    {"rows", rows},
+    {"rows_left", rows_left},
     {"threads_till_told", threads_till_told},
     {"spins_in_no_file", spins_in_no_file},
 };
