@@ -122,8 +122,8 @@ static const char *describe(const json_t *access, struct sr_confirm_side *s)
 		s->kind = SR_CONFIRM_LOAD;
 		s->site = s->instruction;
 		s->code = s->instruction_code;
-		/* Without a fault it is that of the call. */
-		if (!json_integer_value(json_object_get(access, "fault")))
+		/* Without a fault it is that of the call; or else of another load by the same instruction. */
+		if (!json_integer_value(json_object_get(access, "fault")) || json_is_true(json_object_get(access, "stack_of_another")))
 			s->stack = 0;
 		return NULL;
 	} else if (is_kind(access, "load")) {

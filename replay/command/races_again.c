@@ -80,6 +80,9 @@ static void add_stack(json_t *access, struct sr_call_sites *sites, const struct 
 	json_object_set_new(access, "code", code(r, a, a->pc ? a->pc : a->site));
 	json_object_set_new(access, "stack", stack ? sr_json_address(stack) : json_null());
 	json_object_set_new(access, "frames", sr_race_frames(sites, r, a, stack));
+	/* By it the load would not be found in other runs. */
+	if (is_fault && stack && !sr_race_stack_exactly(r->stacks, a->rank, a->thread, a->pc, a->sn, a->fault))
+		json_object_set_new(access, "stack_of_another", json_true());
 }
 
 static int add(json_t *access, struct sr_call_sites *sites, const struct sr_races *r,

@@ -129,7 +129,7 @@ static void before_load(uintptr_t pc, uintptr_t address)
 	const struct sr_confirm_side *s = &sr_agreement->side[load.side];
 	const uint64_t end = address + sr_confirm_load_size(load.side, pc, address);
 
-	if (!sr_confirm_is_place(pc, s->site, s->code) || address >= s->end || end <= s->begin)
+	if (sr_confirm_has_instruction(load.side) || !sr_confirm_is_place(pc, s->site, s->code) || address >= s->end || end <= s->begin)
 		return;
 	atomic_fetch_add_explicit(&sr_agreement->side[load.side].seen, 1, memory_order_relaxed);
 	if (!sr_agreement_searches() || load.thread || !comes_from(s->stack, pc))

@@ -8,7 +8,6 @@
 #include "shim/confirm/sides.h"
 #include "shim/core/order.h"
 #include "shim/core/stack.h"
-#include "shim/exposed/exposed.h"
 #include "shim/exposed/probe/breakpoint.h"
 #include "shim/exposed/x86/decode.h"
 #include "shim/signals/signals.h"
@@ -66,8 +65,7 @@ static bool is_access(int i, uint64_t begin, uint64_t end)
 		return false;
 	if (s->kind == SR_CONFIRM_STORE)
 		return watched[i].expected == &sr_self;
-	/* Faults show those from exposed memory (cpu.c). */
-	return !sr_exposed_touches((const void *)begin, end - begin) && is_by_its_caller(s, watched[i].pc);
+	return is_by_its_caller(s, watched[i].pc);
 }
 
 static void begins(int i, const uint64_t r[16])

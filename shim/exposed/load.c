@@ -255,7 +255,7 @@ static bool is_done_alone(const ucontext_t *uc, struct page *p, const struct ins
 	if (is_partial(p))
 		return true;
 	if (insn->class == INSN_OPERAND)
-		return is_done_aside(p, walked);
+		return is_watched_page(insn->address) || is_done_aside(p, walked);
 	if (poll)
 		return !walked;
 	registers = registers_of(uc);

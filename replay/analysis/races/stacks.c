@@ -111,9 +111,9 @@ uint64_t sr_race_code(const struct sr_race_stacks *s, uint32_t rank, uint64_t si
 	return s && site && sr_keymap_get(&s->codes, key(rank, site), &code) ? code : 0;
 }
 
-/* The last note up to there. */
-uint64_t sr_race_stack(const struct sr_race_stacks *s, uint32_t rank, uint32_t thread,
-		       uint64_t site, uint64_t sn, uint32_t fault)
+/* The last note up to there; NULL: none. */
+static const struct sr_race_stack_note *find(const struct sr_race_stacks *s, uint32_t rank, uint32_t thread, uint64_t site, uint64_t sn,
+					     uint32_t fault)
 {
 	const struct sr_race_stack_note wanted = {site, sn, 0, rank, thread, fault};
 	const struct sr_race_stack_note *found;
@@ -128,10 +128,23 @@ uint64_t sr_race_stack(const struct sr_race_stacks *s, uint32_t rank, uint32_t t
 			high = middle;
 	}
 	if (!low)
-		return 0;
+		return NULL;
 	found = &s->notes[low - 1];
-	return found->rank == rank && found->thread == thread && found->site == site ? found->stack
-										     : 0;
+	return found->rank == rank && found->thread == thread && found->site == site ? found : NULL;
+}
+
+uint64_t sr_race_stack(const struct sr_race_stacks *s, uint32_t rank, uint32_t thread, uint64_t site, uint64_t sn, uint32_t fault)
+{
+	const struct sr_race_stack_note *found = find(s, rank, thread, site, sn, fault);
+
+	return found ? found->stack : 0;
+}
+
+uint64_t sr_race_stack_exactly(const struct sr_race_stacks *s, uint32_t rank, uint32_t thread, uint64_t site, uint64_t sn, uint32_t fault)
+{
+	const struct sr_race_stack_note *found = find(s, rank, thread, site, sn, fault);
+
+	return found && found->sn == sn && found->fault == fault ? found->stack : 0;
 }
 
 size_t sr_race_stack_frames(const struct sr_race_stacks *s, uint32_t rank, uint64_t stack,

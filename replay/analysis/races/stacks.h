@@ -28,6 +28,8 @@ void sr_race_stacks_free(struct sr_race_stacks *s);
 /* Of a call, or, with a fault, of a load; 0: not known.  s may be NULL. */
 uint64_t sr_race_stack(const struct sr_race_stacks *s, uint32_t rank, uint32_t thread,
 		       uint64_t site, uint64_t sn, uint32_t fault);
+/* The same, if it was taken at this very load: another one by the same instruction may have another. */
+uint64_t sr_race_stack_exactly(const struct sr_race_stacks *s, uint32_t rank, uint32_t thread, uint64_t site, uint64_t sn, uint32_t fault);
 
 /* A site by a name that it has in each run of the program; 0: not known. */
 uint64_t sr_race_code(const struct sr_race_stacks *s, uint32_t rank, uint64_t site);

@@ -282,6 +282,7 @@ bool breakpoint_trapped(ucontext_t *uc)
 {
 	greg_t *g = uc->uc_mcontext.gregs;
 	struct probe *s = trap_at((uintptr_t)g[REG_RIP]);
+	bool stops;
 	uint64_t r[16];
 
 	if (g[REG_RIP] == (greg_t)sr_breakpoint_fault) {
@@ -293,8 +294,10 @@ bool breakpoint_trapped(ucontext_t *uc)
 		return false;
 	for (uint8_t i = 0; i < 16; i++)
 		r[i] = (uint64_t)*decode_register(uc, i);
+	/* While the thread is at the original, its stack can be told. */
+	stops = handlers->is_here(s->pc, r) && handlers->stop(s->pc, r, (const char *)uc->uc_mcontext.fpregs + VECTORS_AT);
 	g[REG_RIP] = (greg_t)s->copies;
-	if (handlers->is_here(s->pc, r) && handlers->stop(s->pc, r, (const char *)uc->uc_mcontext.fpregs + VECTORS_AT))
+	if (stops)
 		handlers->interrupt();
 	return true;
 }
