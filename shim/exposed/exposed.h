@@ -117,6 +117,12 @@ const void *sr_exposed_gather(const void *addr, size_t length);
 /* The same for what has that checksum, of exposed pages only; seed: as of sr_checksum(). */
 uint64_t sr_exposed_checksum(const void *addr, size_t length, uint64_t seed);
 
+/*
+ * The same for a range of which a part may be other memory: copies all of it, of exposed pages what the program knows from
+ * then on.  to: NULL, to copy nothing.
+ */
+void sr_exposed_load(const void *addr, void *to, size_t length);
+
 /* Copies what is there now.  The program does not learn it. */
 void sr_exposed_copy(const void *addr, void *to, size_t length);
 

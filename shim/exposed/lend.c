@@ -132,6 +132,24 @@ const void *sr_exposed_gather(const void *addr, size_t length)
 	return shadow_of(at);
 }
 
+void sr_exposed_load(const void *addr, void *to, size_t length)
+{
+	const uintptr_t begin = (uintptr_t)addr, end = begin + length;
+
+	if (to)
+		sr_exposed_copy(addr, to, length);
+	gather_begins(begin);
+	for (uintptr_t at = begin, stop; at < end; at = stop) {
+		stop = end_of_piece(at, end);
+		if (!is_exposed(at))
+			continue;
+		take_sample(at, stop - at);
+		if (to)
+			memcpy((char *)to + (at - begin), shadow_of(at), stop - at);
+	}
+	gather_ends();
+}
+
 /* ------------------------------------------------------------- checksums of what is sent */
 
 /* A range that was sent: what the program knew of it, as long as the shadow copies were not changed since. */

@@ -102,6 +102,115 @@ static void end_bounce(struct sr_bounce *b)
 	b->copy = NULL;
 }
 
+/* ------------------------------------------------------------- what a call outputs */
+
+/*
+ * The program knows from then on what it has output, although it has not looked at it; and the kernel gets just that, whatever
+ * peers write meanwhile.  So the call is given a copy.  Of what is too long for one the program knows what is there when
+ * the call begins.
+ */
+static void output_copied(struct sr_pinned *p, char *memory, uint64_t *argument)
+{
+	p->output = (struct sr_output_copy){.memory = memory, .argument = argument, .real = *argument};
+	*argument = (uintptr_t)memory;
+}
+
+static bool is_loaded(const void *addr, size_t length)
+{
+	return length < LENGTH_LIMIT && sr_exposed_touches(addr, length) && sr_is_readable(addr, length);
+}
+
+static bool copy_output(struct sr_pinned *p, uint64_t *argument, size_t length)
+{
+	const void *addr = (const void *)*argument;
+	char *memory;
+
+	if (!is_loaded(addr, length))
+		return false;
+	memory = length <= BOUNCE_LIMIT ? sr_alloc(length) : NULL;
+	sr_exposed_load(addr, memory, length);
+	if (memory)
+		output_copied(p, memory, argument);
+	return memory;
+}
+
+/* How many bytes of these pieces are to be copied; 0: none, or the list cannot be read. */
+static size_t bytes_to_copy(const struct iovec *pieces, size_t n)
+{
+	size_t total = 0;
+
+	if (!pieces || n > PIECES_LIMIT || !sr_is_readable(pieces, n * sizeof(*pieces)))
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (is_loaded(pieces[i].iov_base, pieces[i].iov_len))
+			total += pieces[i].iov_len;
+	return total;
+}
+
+/* The list with copies in the room behind it; without a list: the pieces are loaded only. */
+static void copy_pieces(struct iovec *list, const struct iovec *pieces, size_t n)
+{
+	char *room = list ? (char *)(list + n) : NULL;
+
+	if (list)
+		memcpy(list, pieces, n * sizeof(*pieces));
+	for (size_t i = 0; i < n; i++) {
+		if (!is_loaded(pieces[i].iov_base, pieces[i].iov_len))
+			continue;
+		sr_exposed_load(pieces[i].iov_base, room, pieces[i].iov_len);
+		if (!list)
+			continue;
+		list[i].iov_base = room;
+		room += list[i].iov_len;
+	}
+}
+
+static bool copy_output_pieces(struct sr_pinned *p, uint64_t *argument, size_t n)
+{
+	const struct iovec *pieces = (const struct iovec *)*argument;
+	const size_t total = bytes_to_copy(pieces, n);
+	char *memory;
+
+	if (!total)
+		return false;
+	memory = total <= BOUNCE_LIMIT ? sr_alloc(n * sizeof(*pieces) + total) : NULL;
+	copy_pieces((struct iovec *)memory, pieces, n);
+	if (memory)
+		output_copied(p, memory, argument);
+	return memory;
+}
+
+static bool copy_output_message(struct sr_pinned *p, uint64_t *argument)
+{
+	const struct msghdr *m = (const struct msghdr *)*argument;
+	struct msghdr *copy = NULL;
+	size_t total;
+
+	if (!m || !sr_is_readable(m, sizeof(*m)))
+		return false;
+	total = bytes_to_copy(m->msg_iov, m->msg_iovlen);
+	if (!total)
+		return false;
+	if (total <= BOUNCE_LIMIT)
+		copy = sr_alloc(sizeof(*copy) + m->msg_iovlen * sizeof(*m->msg_iov) + total);
+	copy_pieces(copy ? (struct iovec *)(copy + 1) : NULL, m->msg_iov, m->msg_iovlen);
+	if (!copy)
+		return false;
+	*copy = *m;
+	copy->msg_iov = (struct iovec *)(copy + 1);
+	output_copied(p, (char *)copy, argument);
+	return true;
+}
+
+static void end_output_copy(struct sr_output_copy *c)
+{
+	*c->argument = c->real;
+	sr_free(c->memory);
+	c->memory = NULL;
+}
+
+/* ------------------------------------------------------------------------ pinning */
+
 static void pin(struct sr_pinned *p, const void *addr, size_t length)
 {
 	if (!addr || length >= LENGTH_LIMIT || !sr_exposed_touches(addr, length) || !has_room(p))
@@ -136,12 +245,18 @@ static void pin_message(struct sr_pinned *p, const struct msghdr *m)
 	pin_pieces(p, m->msg_iov, m->msg_iovlen);
 }
 
+/* The kernel puts lengths into the array, so there can be no other one. */
 static void pin_messages(struct sr_pinned *p, const struct mmsghdr *m, size_t n)
 {
 	if (!pin_list(p, m, n, sizeof(*m)))
 		return;
-	for (size_t i = 0; i < n; i++)
-		pin_message(p, &m[i].msg_hdr);
+	for (size_t i = 0; i < n; i++) {
+		const struct msghdr *one = &m[i].msg_hdr;
+
+		if (p->outputs && bytes_to_copy(one->msg_iov, one->msg_iovlen))
+			copy_pieces(NULL, one->msg_iov, one->msg_iovlen);
+		pin_message(p, one);
+	}
 }
 
 /* The length of the text, with the final zero, as far as it lies in an exposed region. */
@@ -169,6 +284,8 @@ static void pin_thing(struct sr_pinned *p, uint64_t *argument, size_t length, bo
 
 	if (!addr || length >= LENGTH_LIMIT || !sr_exposed_touches(addr, length) || !has_room(p))
 		return;
+	if (p->outputs && may_copy && copy_output(p, argument, length))
+		return;
 	if (!alias(p, argument, length) && !(may_copy && bounce(p, argument, length)))
 		pin(p, addr, length);
 }
@@ -188,10 +305,13 @@ static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, u
 			pin_thing(p, &a[i], text_length(addr), false);
 		break;
 	case SR_LENGTH_PIECES:
-		pin_pieces(p, addr, a[i + 1]);
+		if (!p->outputs || !copy_output_pieces(p, &a[i], a[i + 1]))
+			pin_pieces(p, addr, a[i + 1]);
 		break;
 	case SR_LENGTH_MESSAGE:
-		pin_message(p, addr);
+		if (p->outputs)
+			copy_output_message(p, &a[i]);
+		pin_message(p, (const struct msghdr *)a[i]);
 		break;
 	case SR_LENGTH_MESSAGES:
 		pin_messages(p, addr, a[i + 1]);
@@ -213,8 +333,9 @@ static void pin_nothing(struct sr_pinned *p)
 	p->room = sizeof(p->few) / sizeof(p->few[0]);
 	p->arguments = NULL;
 	p->arguments_n = 0;
-	p->wakes = p->blocks = false;
+	p->wakes = p->blocks = p->outputs = false;
 	p->bounce.copy = NULL;
+	p->output.memory = NULL;
 }
 
 void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
@@ -223,6 +344,7 @@ void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned 
 	p->arguments = a;
 	p->arguments_n = d->nargs;
 	p->blocks = d->flags & SR_CALL_BLOCKS;
+	p->outputs = d->flags & SR_CALL_OUTPUT;
 	p->wakes = d->when == sr_has_threads && !p->blocks;
 	for (int i = 0; i < d->nargs; i++)
 		pin_argument(p, d->length_of[i], d->size_of[i], a, i);
@@ -263,6 +385,8 @@ void sr_regions_unpin(struct sr_pinned *p)
 {
 	if (p->bounce.copy)
 		end_bounce(&p->bounce);
+	if (p->output.memory)
+		end_output_copy(&p->output);
 	if (!p->n)
 		return;
 	while (p->n--) {

@@ -69,6 +69,12 @@ struct sr_bounce {
  * Exposed memory that the kernel may access during a call.  It has its own list of addresses,
  * because the call may overwrite the program's list.
  */
+/* The same for what the call outputs: a buffer, a list of pieces, or a message. */
+struct sr_output_copy {
+	char *memory; /* NULL: there is none */
+	uint64_t *argument, real;
+};
+
 struct sr_pinned {
 	size_t n, room;
 	struct iovec *pieces, few[4];
@@ -76,7 +82,9 @@ struct sr_pinned {
 	uint32_t arguments_n;
 	bool wakes;          /* afterwards, wake the threads that wait at the real addresses */
 	bool blocks;         /* the call may wait, while other threads run */
+	bool outputs;        /* the call writes what is there, so the program has loaded it */
 	struct sr_bounce bounce;
+	struct sr_output_copy output;
 	uintptr_t stack;     /* above are the program's frames only; UINTPTR_MAX: not known */
 };
 
@@ -84,6 +92,7 @@ static inline void sr_pinned_none(struct sr_pinned *p)
 {
 	p->n = 0;
 	p->bounce.copy = NULL;
+	p->output.memory = NULL;
 	p->stack = UINTPTR_MAX;
 }
 

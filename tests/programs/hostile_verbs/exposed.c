@@ -12,7 +12,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -102,6 +104,67 @@ static void exposed_regions_over_each_other(void)
 	printf(" dereg %d", ibv_dereg_mr(two));
 	printf(" %d", ibv_dereg_mr(local));
 	printf(" %.3s %.3s\n", p + PAGE, p + 2 * PAGE);
+}
+
+static void *wait_for_end(void *pipe_end)
+{
+	char byte;
+
+	return read(*(int *)pipe_end, &byte, 1) < 0 ? pipe_end : NULL;
+}
+
+#define OUTPUT_BYTES 9000u
+
+/* What peers write into a region, and the program hands on without a look at it. */
+static void output_region(void)
+{
+	char *p = map(4 * PAGE), *got = malloc(OUTPUT_BYTES);
+	struct ibv_mr *region = ibv_reg_mr(pd, p, 4 * PAGE, ALL);
+	int file = memfd_create("outputs", 0), pair[2];
+	struct iovec pieces[2] = {{p + 100, 5000}, {p + 5100, OUTPUT_BYTES - 5000}};
+	struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
+	ssize_t n = 0;
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+	for (int way = 0; way < 5; way++) {
+		memset(memory, 'a' + way, 3 * PAGE);
+		write_to(p, region, 0, 3 * PAGE);
+		switch (way) {
+		case 0:
+			n = write(file, p + 100, OUTPUT_BYTES);
+			break;
+		case 1:
+			n = pwrite(file, p + 100, OUTPUT_BYTES, 0);
+			break;
+		case 2:
+			n = pwritev(file, pieces, 2, 0);
+			break;
+		case 3:
+			n = send(pair[0], p + 100, OUTPUT_BYTES, 0);
+			break;
+		default:
+			n = sendmsg(pair[0], &message, 0);
+		}
+		printf("%zd", n);
+		printf(" %zd", way < 3 ? pread(file, got, OUTPUT_BYTES, 0) : recv(pair[1], got, OUTPUT_BYTES, MSG_WAITALL));
+		printf(" %c%c\n", got[0], got[OUTPUT_BYTES - 1]);
+	}
+	printf("%c\n", p[0]);
+	ibv_dereg_mr(region);
+	show_completions();
+}
+
+static void outputs_of_an_exposed_region(void)
+{
+	int ends[2];
+	pthread_t t;
+
+	output_region();
+	pipe(ends);
+	pthread_create(&t, NULL, wait_for_end, &ends[0]);
+	output_region();
+	write(ends[1], "", 1);
+	pthread_join(t, NULL);
 }
 
 /* Memory that is given back while it is still an exposed region. */
@@ -312,6 +375,7 @@ const struct hostile_case exposed_cases[] = {
     {"an-exposed-region-in-shared-memory", an_exposed_region_in_shared_memory},
     {"an-exposed-region-that-vanishes", an_exposed_region_that_vanishes},
     {"locks-beside-an-exposed-region", locks_beside_an_exposed_region},
+    {"outputs-of-an-exposed-region", outputs_of_an_exposed_region},
     {"exposed-regions-over-each-other", exposed_regions_over_each_other},
     {"exposed-regions-that-are-given-back", exposed_regions_that_are_given_back},
     {"exposed-regions-that-are-protected", exposed_regions_that_are_protected},
