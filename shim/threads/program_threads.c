@@ -185,6 +185,9 @@ static int create(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_st
 		err = start(id, &mine, s);
 	if (!err && *stack) {
 		*tid = tid_of(*id);
+		/* It has ended already, and has left it there: calls that it made name it. */
+		if (!*tid)
+			*tid = s->tid;
 		sr_stack_created(s, *id);
 	}
 	if (err) {

@@ -117,6 +117,25 @@ static int many(void)
 	return 4;
 }
 
+/* As each thread of Rust does: the system call behind it takes the number that the kernel has for the thread. */
+static void *look_at_itself(void *unused)
+{
+	cpu_set_t set;
+
+	return (void *)(long)pthread_getaffinity_np(pthread_self(), sizeof(set), &set);
+}
+
+/* They have often ended before pthread_create returns. */
+static int soon(void)
+{
+	for (int k = 0; k < 20; k++) {
+		start(look_at_itself, NULL);
+		for (int i = 0; i < THREADS; i++)
+			pthread_join(threads[i], NULL);
+	}
+	return 4;
+}
+
 static int with_child(void)
 {
 	int status = 0;
@@ -166,6 +185,7 @@ static const struct {
     {"detached", detached},
     {"own_stacks", own_stacks},
     {"many", many},
+    {"soon", soon},
     {"with_child", with_child},
     {"killed", killed},
 };
