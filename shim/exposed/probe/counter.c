@@ -256,6 +256,7 @@ bool counter_is_stub(uintptr_t at)
 
 void counter_originals(uintptr_t from, uint8_t *code, size_t n)
 {
+	springboard_originals(from, code, n);
 	for (const struct probe *s = probes; s < probes + probes_n; s++) {
 		if (s->at != s->pc || s->state != PROBE_PATCHED)
 			continue;

@@ -33,7 +33,7 @@ bool code_put(int memory, uintptr_t at, const uint8_t *bytes, size_t n)
 /* So many of the jump's bytes are not those of an instruction that stays. */
 static unsigned int own_bytes(const struct probe *s)
 {
-	return s->punned ? s->group.length : JUMP_BYTES;
+	return s->punned ? s->group.length : jump_bytes(s);
 }
 
 /*
@@ -90,7 +90,38 @@ bool write_code(const struct probe *s, const uint8_t *bytes)
 		return false;
 	done = code_fetch_anew() && put_while_others_run(memory, s, bytes);
 	if (!done)
-		code_put(memory, s->at, s->was, JUMP_BYTES);
+		code_put(memory, s->at, s->was, own_bytes(s));
+	sr_sys_close(memory);
+	return done;
+}
+
+/* Whoever comes to the nop traps until its first byte is a jump over it.  The others are written next. */
+static bool put_over_nop_while_others_run(int memory, const struct probe *s)
+{
+	static const uint8_t trap[1] = {PROBE_TRAP};
+
+	if (!code_put(memory, s->springboard.at, trap, 1))
+		return false;
+	code_fetch_anew();
+	if (!code_put(memory, s->springboard.at + 1, s->springboard.jump + 1, SPRINGBOARD_BYTES - 1))
+		return false;
+	code_fetch_anew();
+	if (!code_put(memory, s->springboard.at, s->springboard.jump, 1))
+		return false;
+	code_fetch_anew();
+	return true;
+}
+
+bool write_over_nop(const struct probe *s)
+{
+	int memory = code_open();
+	bool done;
+
+	if (memory < 0)
+		return false;
+	done = code_fetch_anew() && put_over_nop_while_others_run(memory, s);
+	if (!done)
+		code_put(memory, s->springboard.at, s->springboard.was, SPRINGBOARD_BYTES);
 	sr_sys_close(memory);
 	return done;
 }
@@ -113,7 +144,7 @@ static bool still_has_jump(int memory, const struct probe *s)
 	if (s->state != PROBE_PATCHED && s->state != PROBE_CHANGING)
 		return false;
 	return sr_syscall(SYS_pread64, memory, SR_ARG(now), sizeof(now), (long)s->at, 0, 0) == sizeof(now) &&
-	       (s->state == PROBE_CHANGING || !memcmp(now, s->jump, sizeof(now)));
+	       (s->state == PROBE_CHANGING || !memcmp(now, s->jump, jump_bytes(s)));
 }
 
 void (*probes_on_stop)(void);
@@ -143,7 +174,7 @@ void probes_stop_in_child(void)
 
 	probes_stopped = true;
 	for (uint32_t i = 0; i < probes_n && memory >= 0; i++)
-		if (still_has_jump(memory, &probes[i]) && code_put(memory, probes[i].at, probes[i].was, JUMP_BYTES))
+		if (still_has_jump(memory, &probes[i]) && code_put(memory, probes[i].at, probes[i].was, own_bytes(&probes[i])))
 			probes[i].state = PROBE_GIVEN_UP;
 	if (memory >= 0)
 		sr_sys_close(memory);

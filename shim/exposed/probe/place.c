@@ -63,9 +63,9 @@ static int32_t distance_of(const struct probe *s, unsigned int n)
 	/* All that is left to choose where both bytes above are given. */
 	v |= byte_of(s, 1, n / sizeof(down) % 16 << 4);
 	/* The stub begins a page, where that is free to choose. */
-	v |= byte_of(s, 0, (uint32_t)-(s->at + JUMP_BYTES));
+	v |= byte_of(s, 0, (uint32_t)-(jump_from(s) + JUMP_BYTES));
 	if (!is_given(s, 1))
-		v = (v & ~0xf00u) | (uint32_t)((-(s->at + JUMP_BYTES + (v & ~0xf00u)) >> 8 & 0xf) << 8);
+		v = (v & ~0xf00u) | (uint32_t)((-(jump_from(s) + JUMP_BYTES + (v & ~0xf00u)) >> 8 & 0xf) << 8);
 	return (int32_t)v;
 }
 
@@ -92,7 +92,7 @@ static bool is_choice(const struct probe *s, unsigned int n, uintptr_t at)
 uint8_t *place_stub(const struct probe *s)
 {
 	for (unsigned int n = 0; n < PLACES; n++) {
-		uintptr_t at = s->at + JUMP_BYTES + (uintptr_t)(intptr_t)distance_of(s, n);
+		uintptr_t at = jump_from(s) + JUMP_BYTES + (uintptr_t)(intptr_t)distance_of(s, n);
 		char *p, *pages = (char *)(at & PAGE_MASK);
 
 		if (!is_choice(s, n, at))

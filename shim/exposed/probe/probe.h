@@ -16,6 +16,9 @@
 
 #define OPCODE_RET 0xc3
 
+#define SHORT_JUMP_BYTES  2
+#define SPRINGBOARD_BYTES (SHORT_JUMP_BYTES + JUMP_BYTES)
+
 struct probe_handlers;
 
 enum probe_state {
@@ -40,6 +43,12 @@ struct probe {
 	uint8_t code[GROUP_BYTES_MAX + CODE_MAX]; /* the original bytes, and what follows them */
 	uintptr_t at; /* where its jump is: at pc, or in front of its copy if the instruction lies under another probe's jump */
 	uint8_t was[JUMP_BYTES], jump[JUMP_BYTES]; /* what is there without and with the jump */
+	/* The jump is one of two bytes to a springboard, a nop with a jump over itself and the one to the stub (springboard.c). */
+	struct {
+		uintptr_t at;   /* 0: there is none */
+		uint8_t length; /* of the nop */
+		uint8_t was[SPRINGBOARD_BYTES], jump[SPRINGBOARD_BYTES];
+	} springboard;
 	struct copies copy; /* offsets from `copies` */
 	uint32_t traps;
 	uint32_t given_up;      /* how often it was in the way of other accesses */
@@ -86,6 +95,10 @@ struct probe *probe_at(uintptr_t pc);
 bool probe_has_trapped(const struct probe *s);
 /* Does another probe's jump have bytes of this one's? */
 bool overlaps_another(const struct probe *s);
+/* Has another probe a jump with bytes in this range? */
+bool has_jump_within(uintptr_t begin, uintptr_t end, const struct probe *than);
+/* Is what is there now, n bytes of it, the same? */
+bool begins_with(uintptr_t pc, const uint8_t *bytes, unsigned int n);
 /* Has another probe's jump this instruction's bytes in its distance?  They must stay. */
 bool is_shared_by_another(const struct probe *s);
 /* In whose stub is it? */
@@ -105,6 +118,35 @@ uintptr_t copy_of(const struct probe *s, unsigned int i);
 int copy_at(const struct probe *s, uintptr_t at);
 /* Gives up a probe.  False: the lock is held; then the next time. */
 bool try_to_give_up(struct probe *s);
+
+/* Of how many bytes is the jump at the instruction? */
+static inline unsigned int jump_bytes(const struct probe *s)
+{
+	return s->springboard.at ? SHORT_JUMP_BYTES : JUMP_BYTES;
+}
+
+/* Where the jump is that leads to the stub. */
+static inline uintptr_t jump_from(const struct probe *s)
+{
+	return s->springboard.at ? s->springboard.at + SHORT_JUMP_BYTES : s->at;
+}
+
+/* springboard.c */
+/* Chooses a nop that a jump of two bytes reaches, in text of which the file's bytes are known.  False: there is none. */
+bool springboard_find(struct probe *s, const struct text *t);
+/* Makes the bytes of both jumps.  False: the stub is too far. */
+bool springboard_put(struct probe *s, uintptr_t stub);
+/* Writes the springboard, once.  False: it is as it was. */
+bool springboard_write(const struct probe *s);
+bool springboard_is_there(const struct probe *s);
+/* Has any springboard bytes in this range? */
+bool springboard_overlaps(uintptr_t begin, uintptr_t end);
+/* The probe whose springboard's jump to the stub is at this address: the thread counts as being at the instruction. */
+const struct probe *springboard_probe(uintptr_t at);
+/* Has a thread come to the nop while the springboard was being written? */
+bool springboard_trapped(const struct probe *s, uintptr_t at);
+/* Puts the nops into a copy of n bytes of the code at `from`. */
+void springboard_originals(uintptr_t from, uint8_t *code, size_t n);
 
 /* entry.c: where stubs lead to. */
 
@@ -132,8 +174,9 @@ bool breakpoint_is_here(uintptr_t pc, const uint64_t r[16]) NO_VECTORS;
 void breakpoint_stop(const struct probe *s, const uint64_t r[16], const char *vectors);
 extern bool breakpoints_on;
 
-/* patch.c: false: nothing is changed. */
+/* patch.c: false: nothing is changed. write_over_nop: a springboard. */
 bool write_code(const struct probe *s, const uint8_t *bytes);
+bool write_over_nop(const struct probe *s);
 void give_up(struct probe *s);
 
 #endif

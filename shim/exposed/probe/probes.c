@@ -83,7 +83,7 @@ static size_t write_stub(struct probe *s, uint8_t *stub)
 		aside = put_aside(s, copies + n);
 		n = aside || s->insn.class == INSN_VECTOR_LOAD ? n + aside : 0;
 	}
-	return put_jump(s->jump, s->at, (uintptr_t)stub) ? n : 0;
+	return (s->springboard.at ? springboard_put(s, (uintptr_t)stub) : put_jump(s->jump, s->at, (uintptr_t)stub)) ? n : 0;
 }
 
 bool probe_finish_stub(struct probe *s, uintptr_t pages, size_t copies)
@@ -145,6 +145,20 @@ static bool take_text(struct probe *s, bool punned)
 	return !memcmp(s->code, (const void *)s->pc, n) && take_operand(s) && make_stub(s);
 }
 
+/* The jump has two bytes, which any instruction with an operand in memory has, and leads to a nop nearby. */
+static bool take_springboard(struct probe *s, const struct text *t)
+{
+	s->punned = false;
+	s->group = group_of_one(s->insn.length);
+	s->back = s->pc + s->group.length;
+	memcpy(s->was, s->code, sizeof(s->was));
+	if (!memcmp(s->code, (const void *)s->pc, s->group.length) && !has_jump_within(s->at, s->at + SHORT_JUMP_BYTES, s) &&
+	    springboard_find(s, t) && take_operand(s) && make_stub(s))
+		return true;
+	s->springboard.at = 0;
+	return false;
+}
+
 static bool can_be_punned(const struct probe *s)
 {
 	return s->insn.length < JUMP_BYTES && can_be_shared(s->code, s->insn.length) && !overlaps_another(s);
@@ -155,7 +169,7 @@ static bool can_be_punned(const struct probe *s)
  * could change without a call, or may not only execute.
  *
  * A jump over several instructions leaves another one free to be punned, or to have a jump in its copy.  But where
- * branches lead to one of them they would trap.
+ * branches lead to one of them they would trap.  A springboard takes two jumps, and is the last that never traps.
  */
 static bool take_code(struct probe *s)
 {
@@ -175,6 +189,8 @@ static bool take_code(struct probe *s)
 	}
 	if (can_be_punned(s) && take_text(s, true))
 		return true;
+	if (take_springboard(s, &t))
+		return true;
 	s->group = g;
 	return wide && take_text(s, false);
 }
@@ -192,7 +208,7 @@ static void patch(struct probe *s, const struct insn *insn)
 	s->state = PROBE_CHANGING;
 	atomic_fetch_add_explicit(&patched_n, 1, memory_order_release);
 	/* From here on other threads come to the stub. */
-	s->state = write_code(s, s->jump) ? PROBE_PATCHED : PROBE_REFUSED;
+	s->state = (!s->springboard.at || springboard_write(s)) && write_code(s, s->jump) ? PROBE_PATCHED : PROBE_REFUSED;
 	counts.jumps += s->state == PROBE_PATCHED;
 }
 
@@ -204,7 +220,8 @@ static void patch_again(struct probe *s)
 	if (s->counter || s->breaks || s->at != s->pc || overlaps_another(s) || is_shared_by_another(s))
 		return;
 	if (!text_at(s->pc, &t) || !t.is_text || t.end - s->pc < sizeof(s->code) ||
-	    memcmp(s->code, (const void *)s->pc, s->punned ? JUMP_BYTES : s->group.length))
+	    memcmp(s->code, (const void *)s->pc, s->punned ? JUMP_BYTES : s->group.length) ||
+	    (s->springboard.at && !springboard_is_there(s)))
 		return;
 	s->entered = s->served = 0;
 	s->state = PROBE_CHANGING;

@@ -87,8 +87,8 @@ uint32_t probes_handler_begins(void);
 void probes_handler_ends(uint32_t guards);
 
 /*
- * From now on the program's code is what it was: a thread may be ended anywhere, or another process is about to use
- * this one's memory and its thread-local words.
+ * From now on no instruction of the program's is a jump to a stub: a thread may be ended anywhere, or another process is
+ * about to use this one's memory and its thread-local words.
  */
 void probes_stop(void);
 

@@ -91,28 +91,35 @@ struct probe *probe_at(uintptr_t pc)
 	return first_at(pc);
 }
 
-/* Has another probe a jump at pc? */
-static bool has_other_jump(uintptr_t pc, const struct probe *than, bool punned)
+/* Has another probe a jump at pc, which has a byte at or behind `reaches`? */
+static bool has_other_jump(uintptr_t pc, const struct probe *than, bool punned, uintptr_t reaches)
 {
 	for (const struct probe *p = first_at(pc); p; p = next_at(p))
-		if (p != than && p->at == pc && (p->punned || !punned) &&
+		if (p != than && p->at == pc && (p->punned || !punned) && pc + jump_bytes(p) > reaches &&
 		    (p->state == PROBE_PATCHED || p->state == PROBE_CHANGING))
+			return true;
+	return false;
+}
+
+bool has_jump_within(uintptr_t begin, uintptr_t end, const struct probe *than)
+{
+	for (uintptr_t pc = begin - (JUMP_BYTES - 1); pc < end; pc++)
+		if (has_other_jump(pc, than, false, begin))
 			return true;
 	return false;
 }
 
 bool overlaps_another(const struct probe *s)
 {
-	for (uintptr_t pc = s->at - (JUMP_BYTES - 1); pc < s->at + JUMP_BYTES; pc++)
-		if (has_other_jump(pc, s, false))
-			return true;
-	return false;
+	uintptr_t end = s->at + jump_bytes(s);
+
+	return has_jump_within(s->at, end, s) || springboard_overlaps(s->at, end);
 }
 
 bool is_shared_by_another(const struct probe *s)
 {
 	for (uintptr_t pc = s->pc - (JUMP_BYTES - 1); pc <= s->pc; pc++)
-		if (has_other_jump(pc, s, true))
+		if (has_other_jump(pc, s, true, s->pc))
 			return true;
 	return false;
 }
@@ -151,11 +158,11 @@ void probe_note_stub(const struct probe *s)
 }
 
 /* Not libc's memcmp(): a thread that is in the middle of a jump in there would meet that jump again. */
-static bool begins_with(uintptr_t pc, const uint8_t *bytes)
+bool begins_with(uintptr_t pc, const uint8_t *bytes, unsigned int n)
 {
 	const volatile uint8_t *code = (const volatile uint8_t *)pc;
 
-	for (int i = 0; i < JUMP_BYTES; i++)
+	for (unsigned int i = 0; i < n; i++)
 		if (code[i] != bytes[i])
 			return false;
 	return true;
@@ -163,7 +170,7 @@ static bool begins_with(uintptr_t pc, const uint8_t *bytes)
 
 bool probe_has_jump(const struct probe *s)
 {
-	return s->state == PROBE_PATCHED && begins_with(s->at, s->jump);
+	return s->state == PROBE_PATCHED && begins_with(s->at, s->jump, jump_bytes(s));
 }
 
 /* The bytes there are not the original ones, or will not be in a moment. */
@@ -252,12 +259,18 @@ int copy_at(const struct probe *s, uintptr_t at)
 void probes_enter(ucontext_t *uc)
 {
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
-	struct probe *s =
-	    atomic_load_explicit(&patched_n, memory_order_acquire) ? probe_of_stub(at) : NULL;
-	int i = s ? copy_at(s, at) : -1;
+	const struct probe *s, *sprung;
+	int i;
 
+	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
+		return;
+	s = probe_of_stub(at);
+	i = s ? copy_at(s, at) : -1;
+	sprung = s ? NULL : springboard_probe(at);
 	if (i >= 0)
 		uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(s->pc + s->group.at[i]);
+	else if (sprung)
+		uc->uc_mcontext.gregs[REG_RIP] = (greg_t)sprung->pc;
 }
 
 static bool is_under_changed(const struct probe *s, unsigned int k)
@@ -282,7 +295,7 @@ void probes_leave(ucontext_t *uc)
 /* The jump may have been taken back meanwhile; but what is mapped there now must be what it was made of. */
 static bool has_copies_of(const struct probe *s)
 {
-	return s->stub && (is_changed(s) || begins_with(s->at, s->was));
+	return s->stub && (is_changed(s) || begins_with(s->at, s->was, jump_bytes(s)));
 }
 
 /*
@@ -321,6 +334,10 @@ bool probes_trapped(ucontext_t *uc)
 		struct probe *s = &probes[i];
 		unsigned int k = under_jump(s, at);
 
+		if (springboard_trapped(s, at)) {
+			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(at + s->springboard.length);
+			return true;
+		}
 		if ((k || at == s->at) && has_copies_of(s)) {
 			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)copy_of(s, k);
 			count_trap(s);

@@ -80,9 +80,12 @@ uint64_t step_through(volatile void *p, uint64_t (*probe)(volatile void *));
 /* Keeps them apart, so that no byte of one looks like a branch to another. */
 #define APART ".p2align 8, 0x90\n"
 
+/* No nop for a springboard is near. */
+#define NO_SPRINGBOARD " .skip 128, 0xcc\n"
+
 __asm__(".text\n"
 	APART "site_then_return: mov (%rdi), %rax\n ret\n nop\n"
-	APART "site_then_function: mov (%rdi), %rax\n ret\n endbr64\n"
+	APART "site_then_function: mov (%rdi), %rax\n ret\n endbr64\n" NO_SPRINGBOARD
 	APART "site_then_branch: mov (%rdi), %eax\n test %eax, %eax\n je 1f\n inc %rax\n ret\n"
 	"1: mov $-1, %rax\n ret\n"
 	"double_it: lea (%rax, %rax), %rax\n ret\n"
@@ -119,7 +122,7 @@ __asm__(".text\n"
 	APART "site_of_vectors: movdqu (%rdi), %xmm3\n pand %xmm3, %xmm3\n movdqu %xmm3, (%rsi)\n movdqa %xmm3, %xmm4\n ret\n"
 	APART "site_of_wide_vectors: vmovdqu (%rdi), %ymm9\n vpand %ymm9, %ymm9, %ymm9\n vmovdqu %ymm9, (%rsi)\n vzeroupper\n ret\n"
 	APART "site_branched_into: mov (%rdi), %eax\n xor %ecx, %ecx\n"
-	"1: inc %ecx\n cmp %rsi, %rcx\n jb 1b\n ret\n"
+	"1: inc %ecx\n cmp %rsi, %rcx\n jb 1b\n ret\n" NO_SPRINGBOARD
 	APART "site_branched_rarely: mov (%rdi), %eax\n"
 	"1: xor %ecx, %ecx\n dec %rsi\n jz 1b\n ret\n"
 	APART "site_before_a_target: xor %eax, %eax\n test %rsi, %rsi\n jz 1f\n mov 8(%rdi), %rax\n"
@@ -130,7 +133,7 @@ __asm__(".text\n"
 	APART "site_before_a_load: xor %eax, %eax\n test %rsi, %rsi\n jz 1f\n mov 8(%rdi), %rax\n"
 	"1: mov (%rdi), %rcx\n add %rcx, %rax\n ret\n"
 	APART "site_before_padding: mov %rsi, %rax\n mov %sil, (%rdi)\n ret\n .nops 6\n"
-	APART "site_before_a_gap: mov (%rdi), %rax\n nopl (%rax)\n lea 1(%rax), %rax\n ret\n"
+	APART "site_before_a_gap: mov (%rdi), %rax\n nopl (%rax)\n lea 1(%rax), %rax\n ret\n" NO_SPRINGBOARD
 	APART "site_in_a_child: xor %eax, %eax\n test %rsi, %rsi\n lea 2f(%rip), %rdx\n jz 1f\n jmp *%rdx\n"
 	"1: mov (%rdi), %eax\n"
 	"2: inc %eax\n inc %eax\n ret\n"
@@ -900,6 +903,109 @@ static void test_guards_of_a_handler_that_jumps(void **state)
 	assert_true(exposed_self.probe.stack == exposed_self.probe.top);
 }
 
+/* ----------------------------------------------------------------------- by a springboard */
+
+/*
+ * As in libc's memcpy(): branches lead to what is behind a store of two bytes, and the bytes there are no distance at
+ * which a stub may lie.  A nop follows that nobody needs, though a thread may come to it.
+ */
+#define SPRUNG(name) \
+	uint64_t name(volatile void *p, uint64_t v); \
+	extern uint8_t name##_store[2], name##_nop[9]; \
+	uint64_t name##_nop_called(void); \
+	__asm__(".text\n" APART #name ": mov %rsi, %rax\n mov %esi, %ecx\n test %rsi, %rsi\n jz 1f\n" \
+		#name "_store: mov %cl, (%rdi)\n" \
+		"1: ret\n mov (%rax), %edx\n inc %rax\n ret\n" \
+		#name "_nop_called: mov $7, %eax\n" \
+		#name "_nop: .byte 0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0\n inc %eax\n ret\n")
+SPRUNG(sprung);
+SPRUNG(sprung_of_threads);
+SPRUNG(sprung_for_others);
+
+#define SHORT_JUMP 0xeb
+
+static void test_a_jump_of_two_bytes(void **state)
+{
+	uint64_t before = served();
+
+	assert_int_equal(sprung_nop_called(), 8);
+	for (uint64_t i = 1; i <= ROUNDS; i++) {
+		sr_exposed_observe();
+		assert_int_equal(sprung(&user[110], i % 100), i % 100);
+		assert_true(i % 100 == 0 || (dma[110] & 255) == i % 100);
+		assert_int_equal(sprung_nop_called(), 8);
+	}
+	assert_int_equal(sprung_store[0], SHORT_JUMP);
+	assert_int_equal(sprung_nop[0], SHORT_JUMP);
+	/* All but those that came first. */
+	assert_true(served() - before >= ROUNDS - ROUNDS / 100 - 20);
+}
+
+static _Atomic uint64_t at_springboard, at_springboard_wrong;
+
+/* Whoever is between the two jumps is at the instruction, for all that the program can see. */
+static void look_at_springboard(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t uc = *(ucontext_t *)context;
+	uintptr_t at = (uintptr_t)uc.uc_mcontext.gregs[REG_RIP];
+
+	if (at > (uintptr_t)sprung_nop && at < (uintptr_t)sprung_nop + sizeof(sprung_nop)) {
+		probes_enter(&uc);
+		at_springboard++;
+		at_springboard_wrong += (uintptr_t)uc.uc_mcontext.gregs[REG_RIP] != (uintptr_t)sprung_store || probes_is_section(context);
+	}
+	interrupt(sig, info, context);
+}
+
+static uint64_t sprung_with_5(volatile void *p)
+{
+	return sprung(p, 5);
+}
+
+static void test_a_handler_at_each_step_of_a_springboard(void **state)
+{
+	uint64_t own = 0, before = served();
+
+	take_steps(look_at_springboard);
+	for (uint64_t i = 0; i < 10; i++) {
+		sr_exposed_observe();
+		dma[110] = 0;
+		assert_int_equal(step_through(&user[110], sprung_with_5), 5);
+		assert_int_equal(dma[110], 5);
+		assert_int_equal(step_through(&own, sprung_with_5), 5);
+		assert_int_equal(own, 5);
+	}
+	take_no_steps();
+	assert_true(at_springboard >= 20);
+	assert_int_equal(at_springboard_wrong, 0);
+	assert_true(served() >= before + 10);
+}
+
+static void test_a_springboard_is_given_up_and_used_again(void **state)
+{
+	uint64_t own = 0, before;
+
+	for (int times = 0; times < 2; times++) {
+		for (uint64_t i = 1; i <= 100; i++) {
+			sr_exposed_observe();
+			assert_int_equal(sprung_for_others(&user[111], i), i);
+			assert_int_equal(dma[111] & 255, i);
+		}
+		assert_int_equal(sprung_for_others_store[0], SHORT_JUMP);
+		for (uint64_t i = 0; i < 300000; i++)
+			assert_int_equal(sprung_for_others(&own, 9), 9);
+		assert_int_equal(sprung_for_others_store[0], 0x88);
+		assert_int_equal(sprung_for_others_nop_called(), 8);
+	}
+	before = served();
+	for (uint64_t i = 1; i <= 10; i++) {
+		sr_exposed_observe();
+		assert_int_equal(sprung_for_others(&user[111], i), i);
+		assert_int_equal(dma[111] & 255, i);
+	}
+	assert_int_equal(served(), before);
+}
+
 /* ------------------------------------------------------------------ several threads */
 
 uint64_t site_of_threads(volatile void *p, uint64_t v);
@@ -915,6 +1021,8 @@ static void *store(void *arg)
 		sr_exposed_observe();
 		wrong += site_of_threads(&user[word], i) != i + 1 || dma[word] != i;
 		wrong += row_of_threads(&user[word]) != i || dma[word + 2] != i;
+		wrong += sprung_of_threads(&user[word], i & 127) != (i & 127) || (i & 127 && (dma[word] & 255) != (i & 127));
+		wrong += sprung_of_threads_nop_called() != 8;
 	}
 	sr_exposed_thread_ends();
 	return NULL;
@@ -987,8 +1095,9 @@ static void test_threads(void **state)
 		pthread_join(t[i], NULL);
 	several_threads = false;
 	assert_int_equal(wrong, 0);
-	/* Of each one's four accesses. */
-	assert_served(before, 80000);
+	/* Of each one's five accesses. */
+	assert_served(before, 100000);
+	assert_int_equal(sprung_of_threads_store[0], SHORT_JUMP);
 }
 
 /* Code that differs from its file is left alone. */
@@ -1028,7 +1137,8 @@ static void test_a_child(void **state)
 		probes_stop_in_child();
 		take_no_faults();
 		_exit(site_then_return(&own) == 3 && site_then_return(&user[0]) == dma[0] && site_in_a_child(&own, 0) == 5 &&
-			      site_in_a_child(&own, 1) == 2 && site_keeps_flags(&own) == 4 && row_of_one(row) == 9 && row[2] == 4 ? 0 : 1);
+			      site_in_a_child(&own, 1) == 2 && site_keeps_flags(&own) == 4 && row_of_one(row) == 9 && row[2] == 4 &&
+			      sprung(&own, 6) == 6 && own == 6 && sprung_nop_called() == 8 ? 0 : 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
@@ -1067,6 +1177,7 @@ static void *go_on(void *arg)
 		wrong += row_of_one(row) != 13 || row_of_threads(row) != 13;
 		wrong += site_keeps_flags(&own) != 1 || site_in_a_loop(&own, 3) || site_below_stack_and_vectors(&own);
 		wrong += site_in_a_child(&user[46], 0) != dma[46] + 2;
+		wrong += sprung(&own, 0) || sprung_of_threads(&row[2], 1) != 1 || sprung_nop_called() != 8;
 		sr_exposed_observe();
 	}
 	sr_exposed_thread_ends();
@@ -1094,6 +1205,7 @@ static void test_stop(void **state)
 		dma[47] = i;
 		assert_int_equal(site_by_index(&user[44], 1), i);
 	}
+	assert_true(sprung_store[0] == 0x88 && sprung_of_threads_store[0] == 0x88);
 	assert_false(is_jump((uintptr_t)site_keeps_flags, 2) || is_jump((uintptr_t)site_by_index, 1));
 }
 
@@ -1128,6 +1240,9 @@ int main(void)
 	    cmocka_unit_test(test_a_handler_at_each_step),
 	    cmocka_unit_test(test_no_float_is_torn),
 	    cmocka_unit_test(test_guards_of_a_handler_that_jumps),
+	    cmocka_unit_test(test_a_jump_of_two_bytes),
+	    cmocka_unit_test(test_a_handler_at_each_step_of_a_springboard),
+	    cmocka_unit_test(test_a_springboard_is_given_up_and_used_again),
 	    cmocka_unit_test(test_beside_a_region),
 	    cmocka_unit_test(test_threads),
 	    cmocka_unit_test(test_code_that_is_not_the_files),
