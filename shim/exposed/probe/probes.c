@@ -272,9 +272,10 @@ void probes_init(const struct probe_handlers *h)
 #define COUNTED 4096
 
 static struct counted {
-	uintptr_t pc;
-	uint32_t faults;
+	uint64_t pc : 48, faults : 16; /* few bytes, since the library's image must be small (tests/unit/shim/image.py) */
 } counted[COUNTED];
+
+_Static_assert((FAULTS_MIN << AGAIN_MAX) < 1 << 16, "they can be counted");
 
 static struct counted *counted_at(uintptr_t pc)
 {
