@@ -2,8 +2,10 @@
 """Shared by the end-to-end tests: runs sreplay and reports results in TAP."""
 
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -59,6 +61,18 @@ def wait_for_listener(port, process, seconds=RECORD_SECONDS):
                         return True
         time.sleep(0.05)
     return False
+
+
+def free_port():
+    """A TCP port for a server that is about to start; not one of those that the system gives to whoever asks for any."""
+    while True:
+        port = random.SystemRandom().randrange(15000, 32000)
+        with socket.socket() as s:
+            try:
+                s.bind(("", port))
+                return port
+            except OSError:
+                continue
 
 
 def kill_group(process):

@@ -15,7 +15,6 @@ import argparse
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,7 @@ import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, kill_group, run, start, wait_for_listener
+from harness import BUILD, SREPLAY, Tap, free_port, kill_group, run, start, wait_for_listener
 
 ROOT = os.path.realpath(os.path.join(HERE, "..", "..", ".."))
 SOFTDEV = [os.path.join(ROOT, "ci", "softdev"), "--"]
@@ -211,12 +210,6 @@ ROSTER.update({program + "".join(options): perftest(program, *options) for progr
     ("ib_write_bw", []), ("ib_write_lat", []), ("ib_read_bw", []), ("ib_atomic_lat", []), ("ib_send_bw", []),
     ("ib_send_lat", ["-e"]), ("ib_send_bw", ["-r", "64", "-a"]), ("ib_send_lat", ["-c", "UD"]), ("ib_send_bw", ["-c", "UC"]),
     ("ib_write_bw", ["-q", "4"]), ("ib_write_bw", ["-R"]), ("ib_write_bw", ["-b"]), ("ib_send_bw", ["--use-srq"]), ("ib_write_bw", ["-D", "1"]))})
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def inside(name, trace, each, options):

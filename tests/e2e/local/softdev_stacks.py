@@ -9,7 +9,6 @@ import ctypes
 import os
 import re
 import shutil
-import socket
 import sys
 import tempfile
 import time
@@ -17,7 +16,7 @@ import time
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[0:0] = [os.path.join(HERE, "..", "..", "lib"), os.path.join(HERE, "..", "rxe")]
 import pyverbs
-from harness import BUILD, Tap, kill_group, run, start, wait_for_listener
+from harness import BUILD, Tap, free_port, kill_group, run, start, wait_for_listener
 
 ROOT = os.path.realpath(os.path.join(HERE, "..", "..", ".."))
 SOFTDEV = [os.path.join(ROOT, "ci", "softdev"), "--"]
@@ -62,12 +61,6 @@ def check_rates(tap):
                                        ("mbps_to_ibv_rate", range(0, 1300000)[::125])) for n in numbers
               if getattr(theirs, f)(n) != getattr(ours, f)(n)]
     tap.ok(not differ, "rates are converted as the distribution's library does it", differ)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def check_ucx(tap):

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import SREPLAY, Tap, replay, start, wait_for_listener
+from harness import SREPLAY, Tap, free_port, replay, start, wait_for_listener
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
 SECONDS = 30
@@ -129,12 +129,6 @@ SERVERS = {
     "ucx-client": (UCX, UCX + ["127.0.0.1"], 1),
     "memcached": (["memcached", "-u", "root", "-p", "{port}", "-t", "4", "-v"], "memcached", 0),
 }
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def record_command(trace, command):
