@@ -89,7 +89,8 @@ def main():
         tap.ok(not problem, "a reader made from the description finds what dump does", problem)
         check_a_seek(tap, trace)
         check_damage(tap, trace)
-        check(tap, directory, "a small ring", {"SREPLAY_RING": "262144"}, 2.2 * DISTINCT)
+        # Which blocks displace each other in the recorder's table is chance: it costs a tenth now and then.
+        check(tap, directory, "a small ring", {"SREPLAY_RING": "262144"}, 2.4 * DISTINCT)
     tap.finish()
 
 

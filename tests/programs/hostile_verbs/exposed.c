@@ -115,6 +115,41 @@ static void *wait_for_end(void *pipe_end)
 
 #define OUTPUT_BYTES 9000u
 
+static void clear_by_words(uint64_t *to, size_t n)
+{
+	asm volatile("rep stosq" : "+D"(to), "+c"(n) : "a"(0ull) : "memory");
+}
+
+static void *clear_beside(void *at)
+{
+	uint64_t *words = at;
+	size_t left = 0;
+
+	for (int round = 0; round < 40; round++) {
+		memset(words, 0x7f + round, 640);
+		clear_by_words(words + round % 3, 70);
+		for (size_t i = 0; i < 70; i++)
+			left += words[i + round % 3] != 0;
+	}
+	printf("%zu words are not cleared\n", left);
+	return NULL;
+}
+
+/* As libc clears what a thread's malloc() needs, which may be beside registered memory. */
+static void string_stores_beside_an_exposed_region(void)
+{
+	char *p = map(2 * PAGE);
+	struct ibv_mr *one = ibv_reg_mr(pd, p + 48, 256, ALL), *two = ibv_reg_mr(pd, p + 2160, 256, ALL);
+	pthread_t t;
+
+	clear_beside(p + 3040);
+	pthread_create(&t, NULL, clear_beside, p + 3040);
+	pthread_join(t, NULL);
+	clear_beside(p + 3776); /* to the next page */
+	printf("dereg %d", ibv_dereg_mr(one));
+	printf(" %d\n", ibv_dereg_mr(two));
+}
+
 /* What peers write into a region, and the program hands on without a look at it. */
 static void output_region(void)
 {
@@ -375,6 +410,7 @@ const struct hostile_case exposed_cases[] = {
     {"an-exposed-region-in-shared-memory", an_exposed_region_in_shared_memory},
     {"an-exposed-region-that-vanishes", an_exposed_region_that_vanishes},
     {"locks-beside-an-exposed-region", locks_beside_an_exposed_region},
+    {"string-stores-beside-an-exposed-region", string_stores_beside_an_exposed_region},
     {"outputs-of-an-exposed-region", outputs_of_an_exposed_region},
     {"exposed-regions-over-each-other", exposed_regions_over_each_other},
     {"exposed-regions-that-are-given-back", exposed_regions_that_are_given_back},
