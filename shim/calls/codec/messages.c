@@ -199,7 +199,14 @@ size_t sr_ioctl_answer_size(uint64_t request)
 	case TIOCOUTQ:
 	case TIOCGPGRP:
 	case TIOCGSID:
+	case TIOCMGET:
+	case TIOCGETD:
+	case FIOGETOWN:
+	case SIOCGPGRP:
+	case SIOCATMARK:
 		return sizeof(int);
+	case FIOQSIZE:
+		return sizeof(loff_t);
 	case SIOCGIFCONF:
 		return sizeof(struct ifconf);
 	}

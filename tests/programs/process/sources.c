@@ -315,10 +315,22 @@ static void network(void)
 	printf("pending %d %d\n", ioctl(fd, FIONREAD, &bytes), bytes);
 	printf("index %u\n", if_nametoindex("lo"));
 	close(fd);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	bytes = -1;
+	n = ioctl(fd, SIOCATMARK, &bytes);
+	printf("at mark %d %d\n", n, bytes);
+	close(fd);
 	if (!getaddrinfo("localhost", NULL, NULL, &res)) {
 		printf("localhost %d\n", res->ai_family);
 		freeaddrinfo(res);
 	}
+	/* As qperf and udpong do: what a library allocated, the program frees itself. */
+	if (!getaddrinfo(NULL, "7174", NULL, &res))
+		for (struct addrinfo *next; res; res = next) {
+			next = res->ai_next;
+			printf("service %d %d\n", res->ai_family, res->ai_socktype);
+			free(res);
+		}
 	host = gethostbyname("localhost");
 	printf("by name: %s\n", host ? inet_ntoa(*(struct in_addr *)host->h_addr) : "none");
 }
