@@ -42,9 +42,19 @@ def size_behind(ctype):
     return 'sizeof(%s)' % pointee(ctype) if ctype.endswith('*') and pointee(ctype) in SIZED else '0'
 
 
+def is_handed_back(call, n):
+    """Does the program get the argument itself back, as what its thread is started with, or as a context? Nothing is accessed
+    there, and another address of the same memory would not do."""
+    ctype, name = call.params[n]
+    starts = any(p == 'routine' for _, p in call.params)
+    return ctype == 'void *' and (name in ('context', 'cq_context') or (name == 'arg' and starts))
+
+
 def length_behind(call, n):
     """How to get the length of the memory behind argument n; 0: the kernel accesses none."""
     ctype, name = call.params[n]
+    if is_handed_back(call, n):
+        return '0'
     following = call.params[n + 1][0] if n + 1 < len(call.params) else ''
     if name == 'arg' and call.name in ('ioctl', 'fcntl'):
         return 'SR_LENGTH_STRUCT'
