@@ -28,10 +28,13 @@ static const char *const libraries[] = {
     "liboshmem.so.",
     "libnvshmem_host.so.",
     "libnccl.so.",
+    "librccl.so.",
     /* Mercury, and what is built on it. */
     "libna.so.",
     "libmercury.so.",
     "libdaos.so.",
+    /* uDAPL: its providers are linked with librdmacm. */
+    "libdat2.so.",
     /* GlusterFS. */
     "libgfapi.so.",
     "libspdk_nvme.so.",
