@@ -209,7 +209,7 @@ static bool can_be_recorded(struct sr_record_options *o)
 		return false;
 	rank = rank_of(o);
 	return rank >= 0 && choose_output(o, rank) && (!is_in_group(o, rank) ||
-			     sr_output_is_usable(o->value[SR_SETTING_TRACE], rank));
+			     sr_output_is_usable(o->value[SR_SETTING_TRACE], rank, sr_record_is_quiet(o)));
 }
 
 int sr_cmd_record(int argc, char **argv)

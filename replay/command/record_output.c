@@ -142,7 +142,7 @@ static int await(int pidfd, int ms)
 }
 
 /* A process of its own tries, because nothing can end its wait for a frozen file system. */
-bool sr_output_is_usable(const char *trace, long rank)
+bool sr_output_is_usable(const char *trace, long rank, bool quiet)
 {
 	pid_t child = fork();
 	int status = 0, pidfd;
@@ -153,7 +153,8 @@ bool sr_output_is_usable(const char *trace, long rank)
 		return is_usable(trace, rank);
 	pidfd = (int)syscall(SYS_pidfd_open, child, 0);
 	if (pidfd >= 0 && !await(pidfd, SAY_MS)) {
-		sr_note("waiting for the file system of %s", trace);
+		if (!quiet)
+			sr_note("waiting for the file system of %s", trace);
 		if (!await(pidfd, ANSWER_MS - SAY_MS)) {
 			close(pidfd);
 			return fail(trace, "its file system does not answer", ETIMEDOUT);

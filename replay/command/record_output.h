@@ -8,7 +8,8 @@
 /*
  * False, after a message: the directory is no trace and has other files, cannot be made or written
  * to, or has the rank already (-1: no rank of this process is recorded).  Leaves nothing behind.
+ * quiet: a file system that is slow is not named while it is waited for.
  */
-bool sr_output_is_usable(const char *trace, long rank);
+bool sr_output_is_usable(const char *trace, long rank, bool quiet);
 
 #endif
