@@ -115,7 +115,7 @@ static void output_copied(struct sr_pinned *p, char *memory, uint64_t *argument)
 	*argument = (uintptr_t)memory;
 }
 
-static bool is_loaded(const void *addr, size_t length)
+static bool is_loadable(const void *addr, size_t length)
 {
 	return length < LENGTH_LIMIT && sr_exposed_touches(addr, length) && sr_is_readable(addr, length);
 }
@@ -125,7 +125,7 @@ static bool copy_output(struct sr_pinned *p, uint64_t *argument, size_t length)
 	const void *addr = (const void *)*argument;
 	char *memory;
 
-	if (!is_loaded(addr, length))
+	if (!is_loadable(addr, length))
 		return false;
 	memory = length <= BOUNCE_LIMIT ? sr_alloc(length) : NULL;
 	sr_exposed_load(addr, memory, length);
@@ -142,64 +142,66 @@ static size_t bytes_to_copy(const struct iovec *pieces, size_t n)
 	if (!pieces || n > PIECES_LIMIT || !sr_is_readable(pieces, n * sizeof(*pieces)))
 		return 0;
 	for (size_t i = 0; i < n; i++)
-		if (is_loaded(pieces[i].iov_base, pieces[i].iov_len))
+		if (is_loadable(pieces[i].iov_base, pieces[i].iov_len))
 			total += pieces[i].iov_len;
 	return total;
 }
 
-/* The list with copies in the room behind it; without a list: the pieces are loaded only. */
-static void copy_pieces(struct iovec *list, const struct iovec *pieces, size_t n)
+/*
+ * Loads the pieces of the list, and gives it the addresses of copies in the room; without room they are only loaded.  Another
+ * thread may have registered memory since the room was measured: what no longer fits is left as it is.
+ */
+static void load_pieces(struct iovec *list, size_t n, char *room, size_t left)
 {
-	char *room = list ? (char *)(list + n) : NULL;
-
-	if (list)
-		memcpy(list, pieces, n * sizeof(*pieces));
 	for (size_t i = 0; i < n; i++) {
-		if (!is_loaded(pieces[i].iov_base, pieces[i].iov_len))
+		if (!is_loadable(list[i].iov_base, list[i].iov_len) || (room && list[i].iov_len > left))
 			continue;
-		sr_exposed_load(pieces[i].iov_base, room, pieces[i].iov_len);
-		if (!list)
+		sr_exposed_load(list[i].iov_base, room, list[i].iov_len);
+		if (!room)
 			continue;
 		list[i].iov_base = room;
 		room += list[i].iov_len;
+		left -= list[i].iov_len;
 	}
+}
+
+/* A list of copies, behind so many bytes for the caller, and in front of the copies.  NULL: there is none. */
+static char *copy_pieces(const struct iovec *pieces, size_t n, size_t before)
+{
+	const size_t total = bytes_to_copy(pieces, n), front = before + n * sizeof(*pieces);
+	char *memory = total && total <= BOUNCE_LIMIT ? sr_alloc(front + total) : NULL;
+
+	if (memory) {
+		memcpy(memory + before, pieces, n * sizeof(*pieces));
+		load_pieces((struct iovec *)(memory + before), n, memory + front, total);
+	} else if (total) {
+		load_pieces((struct iovec *)pieces, n, NULL, 0);
+	}
+	return memory;
 }
 
 static bool copy_output_pieces(struct sr_pinned *p, uint64_t *argument, size_t n)
 {
-	const struct iovec *pieces = (const struct iovec *)*argument;
-	const size_t total = bytes_to_copy(pieces, n);
-	char *memory;
+	char *memory = copy_pieces((const struct iovec *)*argument, n, 0);
 
-	if (!total)
-		return false;
-	memory = total <= BOUNCE_LIMIT ? sr_alloc(n * sizeof(*pieces) + total) : NULL;
-	copy_pieces((struct iovec *)memory, pieces, n);
 	if (memory)
 		output_copied(p, memory, argument);
 	return memory;
 }
 
-static bool copy_output_message(struct sr_pinned *p, uint64_t *argument)
+static void copy_output_message(struct sr_pinned *p, uint64_t *argument)
 {
 	const struct msghdr *m = (const struct msghdr *)*argument;
-	struct msghdr *copy = NULL;
-	size_t total;
+	struct msghdr *copy;
 
 	if (!m || !sr_is_readable(m, sizeof(*m)))
-		return false;
-	total = bytes_to_copy(m->msg_iov, m->msg_iovlen);
-	if (!total)
-		return false;
-	if (total <= BOUNCE_LIMIT)
-		copy = sr_alloc(sizeof(*copy) + m->msg_iovlen * sizeof(*m->msg_iov) + total);
-	copy_pieces(copy ? (struct iovec *)(copy + 1) : NULL, m->msg_iov, m->msg_iovlen);
+		return;
+	copy = (struct msghdr *)copy_pieces(m->msg_iov, m->msg_iovlen, sizeof(*m));
 	if (!copy)
-		return false;
+		return;
 	*copy = *m;
 	copy->msg_iov = (struct iovec *)(copy + 1);
 	output_copied(p, (char *)copy, argument);
-	return true;
 }
 
 static void end_output_copy(struct sr_output_copy *c)
@@ -254,7 +256,7 @@ static void pin_messages(struct sr_pinned *p, const struct mmsghdr *m, size_t n)
 		const struct msghdr *one = &m[i].msg_hdr;
 
 		if (p->outputs && bytes_to_copy(one->msg_iov, one->msg_iovlen))
-			copy_pieces(NULL, one->msg_iov, one->msg_iovlen);
+			load_pieces(one->msg_iov, one->msg_iovlen, NULL, 0);
 		pin_message(p, one);
 	}
 }

@@ -65,16 +65,16 @@ struct sr_bounce {
 	void *addr;         /* and afterwards to the program's memory again */
 };
 
-/*
- * Exposed memory that the kernel may access during a call.  It has its own list of addresses,
- * because the call may overwrite the program's list.
- */
 /* The same for what the call outputs: a buffer, a list of pieces, or a message. */
 struct sr_output_copy {
 	char *memory; /* NULL: there is none */
 	uint64_t *argument, real;
 };
 
+/*
+ * Exposed memory that the kernel may access during a call.  It has its own list of addresses,
+ * because the call may overwrite the program's list.
+ */
 struct sr_pinned {
 	size_t n, room;
 	struct iovec *pieces, few[4];
