@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <linux/falloc.h>
-#include <linux/memfd.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -20,9 +19,6 @@
 #define KEPT_BYTES   (64u << 10)
 
 _Static_assert(sizeof(struct sr_area_shared) <= HEADER_BYTES, "the header has four pages");
-
-/* As in ring.c: neither side can change the size under the other. */
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static uint64_t file_bytes(uint32_t slots, uint64_t ring_bytes)
 {
@@ -62,20 +58,15 @@ int sr_area_create(struct sr_area *a, size_t ring_bytes)
 {
 	int err;
 
-	if (ring_bytes < SR_RING_MIN_BYTES || ring_bytes > SR_RING_MAX_BYTES ||
-	    (ring_bytes & (ring_bytes - 1)))
+	if (!sr_ring_is_size(ring_bytes))
 		return -EINVAL;
 	*a = (struct sr_area){.ring_bytes = ring_bytes, .slots = slots_within_limits(ring_bytes)};
 	if (!a->slots)
 		return -EFBIG;
-	a->fd = (int)sr_sys_memfd_create("sreplay-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	a->fd = sr_ring_memfd(file_bytes(a->slots, ring_bytes));
 	if (a->fd < 0)
 		return a->fd;
-	err = (int)sr_sys_ftruncate(a->fd, file_bytes(a->slots, ring_bytes));
-	if (!err)
-		err = (int)sr_sys_fcntl(a->fd, F_ADD_SEALS, SEALS);
-	if (!err)
-		err = map_header(a, a->fd);
+	err = map_header(a, a->fd);
 	if (err) {
 		sr_sys_close(a->fd);
 		return err;
@@ -100,8 +91,7 @@ static int check_header(struct sr_area *a, int memfd)
 	/* Read once: a program may overwrite them. */
 	a->slots = s->slots;
 	a->ring_bytes = s->ring_bytes;
-	if (!a->slots || a->slots > SR_AREA_SLOTS || a->ring_bytes < SR_RING_MIN_BYTES ||
-	    a->ring_bytes > SR_RING_MAX_BYTES || (a->ring_bytes & (a->ring_bytes - 1)) ||
+	if (!a->slots || a->slots > SR_AREA_SLOTS || !sr_ring_is_size(a->ring_bytes) ||
 	    (uint64_t)st.st_size != file_bytes(a->slots, a->ring_bytes))
 		return -EINVAL;
 	return 0;
@@ -110,11 +100,11 @@ static int check_header(struct sr_area *a, int memfd)
 int sr_area_attach(struct sr_area *a, int memfd)
 {
 	struct stat st;
-	long seals = sr_sys_fcntl(memfd, F_GET_SEALS, 0), ret = sr_sys_fstat(memfd, &st);
+	long ret = sr_sys_fstat(memfd, &st);
 	int err;
 
 	*a = (struct sr_area){.fd = -1};
-	if (seals < 0 || (seals & SEALS) != SEALS || ret || st.st_size < HEADER_BYTES)
+	if (!sr_ring_is_sealed(memfd) || ret || st.st_size < HEADER_BYTES)
 		return -EINVAL;
 	err = map_header(a, memfd);
 	if (err)

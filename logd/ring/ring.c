@@ -63,22 +63,13 @@ uint64_t sr_ring_file_bytes(uint64_t data_bytes)
 	return HEADER_BYTES + data_bytes;
 }
 
-int sr_ring_file_create(uint32_t rings, uint64_t data_bytes)
+int sr_ring_memfd(uint64_t size)
 {
-	uint64_t limit[2] = {UINT64_MAX, UINT64_MAX}, size = rings * sr_ring_file_bytes(data_bytes);
+	int fd = (int)sr_sys_memfd_create("sreplay-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	long err;
-	int fd;
 
-	if (data_bytes < SR_RING_MIN_BYTES || data_bytes > SR_RING_MAX_BYTES || (data_bytes & (data_bytes - 1)))
-		return -EINVAL;
-	/* Beyond the limit on file sizes the kernel would send SIGXFSZ. */
-	sr_sys_getrlimit(RLIMIT_FSIZE, limit);
-	if (limit[0] < size)
-		return -EFBIG;
-	fd = (int)sr_sys_memfd_create("sreplay-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return fd;
-	fd = sr_fd_raise(fd);
 	err = sr_sys_ftruncate(fd, size);
 	if (!err)
 		err = sr_sys_fcntl(fd, F_ADD_SEALS, SEALS);
@@ -87,6 +78,28 @@ int sr_ring_file_create(uint32_t rings, uint64_t data_bytes)
 		return (int)err;
 	}
 	return fd;
+}
+
+bool sr_ring_is_sealed(int memfd)
+{
+	long seals = sr_sys_fcntl(memfd, F_GET_SEALS, 0);
+
+	return seals >= 0 && (seals & SEALS) == SEALS;
+}
+
+int sr_ring_file_create(uint32_t rings, uint64_t data_bytes)
+{
+	uint64_t limit[2] = {UINT64_MAX, UINT64_MAX}, size = rings * sr_ring_file_bytes(data_bytes);
+	int fd;
+
+	if (!sr_ring_is_size(data_bytes))
+		return -EINVAL;
+	/* Beyond the limit on file sizes the kernel would send SIGXFSZ. */
+	sr_sys_getrlimit(RLIMIT_FSIZE, limit);
+	if (limit[0] < size)
+		return -EFBIG;
+	fd = sr_ring_memfd(size);
+	return fd < 0 ? fd : sr_fd_raise(fd);
 }
 
 static void init_shared(struct sr_ring_shared *s, size_t data_bytes)

@@ -99,6 +99,16 @@ struct sr_ring {
 /* How many bytes of a file a ring with this data area takes. */
 uint64_t sr_ring_file_bytes(uint64_t data_bytes);
 
+/* May a ring's data area have this size? */
+static inline bool sr_ring_is_size(uint64_t data_bytes)
+{
+	return data_bytes >= SR_RING_MIN_BYTES && data_bytes <= SR_RING_MAX_BYTES && !(data_bytes & (data_bytes - 1));
+}
+
+/* Makes a file in memory whose size neither side can change.  A descriptor, or -errno. */
+int sr_ring_memfd(uint64_t size);
+bool sr_ring_is_sealed(int memfd);
+
 /*
  * Makes a file in memory for so many rings, one behind the other, whose size stays as it is.  data_bytes: of each, a power
  * of two between SR_RING_MIN_BYTES and SR_RING_MAX_BYTES.  A descriptor, which the caller may close once the rings are
