@@ -13,8 +13,9 @@ void sr_stacks_start(int fd);
 
 /* Any thread, in a call whose SN has been counted. */
 void sr_stacks_call(const struct sr_thread *t, void *site);
-/* In a fault's handler. */
+/* Names the place of this code, without a stack. */
 void sr_stacks_code(uint64_t pc);
+/* In a fault's handler. */
 void sr_stacks_load(const struct sr_thread *t, uint64_t fault, uint64_t pc);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * connections.h: what librdmacm tells one end of a connection of the other one: that it asks for the connection, accepts it, and ends it.
  *
- * Who has got the event comes after the other end's call.
+ * What a thread does after it got such an event comes after the other end's call.
  */
 #ifndef REPLAY_ANALYSIS_RACES_CONNECTIONS_H
 #define REPLAY_ANALYSIS_RACES_CONNECTIONS_H

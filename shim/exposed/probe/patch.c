@@ -95,7 +95,7 @@ bool write_code(const struct probe *s, const uint8_t *bytes)
 	return done;
 }
 
-/* Whoever comes to the nop traps until its first byte is a jump over it.  The others are written next. */
+/* A thread that comes to the nop traps until the nop's first byte is a jump over it.  The other bytes are written in between. */
 static bool put_over_nop_while_others_run(int memory, const struct probe *s)
 {
 	static const uint8_t trap[1] = {PROBE_TRAP};

@@ -943,7 +943,7 @@ static void test_a_jump_of_two_bytes(void **state)
 
 static _Atomic uint64_t at_springboard, at_springboard_wrong;
 
-/* Whoever is between the two jumps is at the instruction, for all that the program can see. */
+/* For the program, a thread that is between the two jumps is at the instruction. */
 static void look_at_springboard(int sig, siginfo_t *info, void *context)
 {
 	ucontext_t uc = *(ucontext_t *)context;
