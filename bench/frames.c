@@ -5,7 +5,7 @@
  *   frames [--level N] STREAM SCHEMA...
  *
  * Cuts the records of each stream (thread-T.srs, with the schema.json of its rank) into frames as
- * the daemon does, and encodes and decodes them with zstd alone and as columns.  Prints bytes and
+ * the daemon does, and encodes and decodes them with zstd of level N (1) and as columns.  Prints bytes and
  * times, and fails where the records do not come back.
  */
 #include <stdio.h>
@@ -16,9 +16,9 @@
 
 #include "logd/trace/columns.h"
 #include "logd/trace/frame.h"
+#include "logd/writer/stream_file.h"
 
-#define FRAME (256u << 10)
-#define MOST  (1u << 20)
+#define MOST  (2u << 20)
 
 struct result {
 	uint64_t raw, stored;
@@ -27,6 +27,7 @@ struct result {
 
 static struct sr_columns_encoder *encoder;
 static ZSTD_CCtx *compressor;
+static int level = SR_LEVEL_DEFAULT;
 static _Alignas(8) unsigned char decoded[MOST];
 static unsigned char stored[2 * MOST];
 
@@ -95,6 +96,7 @@ static void encode(struct result *r, const struct sr_layouts *l, const unsigned 
 		from_size = n;
 		h.codec = SR_CODEC_COLUMNS;
 	}
+	ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel, sr_level_of_frame(level, n, size));
 	n = ZSTD_compress2(compressor, stored, sizeof(stored), from, from_size);
 	r->encode_s += cpu_s() - start;
 	h.stored_bytes = (uint32_t)n;
@@ -117,7 +119,7 @@ static void measure(const char *stream, const char *schema)
 	bool open = false;
 
 	for (size_t at = 0; at < size; at += count.bytes) {
-		if (sr_count_records(&count, records + at, size - at, FRAME, open))
+		if (sr_count_records(&count, records + at, size - at, STREAM_FRAME_DENSE, open))
 			fail("bad records");
 		open = count.open;
 		encode(&plain, l, records + at, count.bytes, false);
@@ -136,7 +138,7 @@ static void measure(const char *stream, const char *schema)
 
 int main(int argc, char **argv)
 {
-	int level = 1, at = 1;
+	int at = 1;
 
 	if (argc > 2 && !strcmp(argv[1], "--level")) {
 		level = atoi(argv[2]);
@@ -146,7 +148,6 @@ int main(int argc, char **argv)
 	compressor = ZSTD_createCCtx();
 	if (!encoder || !compressor)
 		fail("no memory");
-	ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel, level);
 	for (; at + 1 < argc; at += 2)
 		measure(argv[at], argv[at + 1]);
 	return 0;

@@ -2,7 +2,7 @@
 /*
  * columns.h: the records of a frame with equal fields side by side, which compress better.
  *
- * Records of the same kind, flags and size are of one shape, and have the same fields.  Each field
+ * Records of the same kind, flags and size have the same fields, and are of one shape or several (shapes.h).  Each field
  * of a shape is a column: its values in all records of the shape, in their order.  What is decoded
  * is the same bytes, whatever the records are.  docs/format/trace-format.md describes the bytes.
  *

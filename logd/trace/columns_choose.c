@@ -221,14 +221,11 @@ void sr_columns_choose(struct sr_columns_chooser *c, const struct sr_fields *f, 
 
 	choice->key = -1;
 	memset(choice->how, 0, f->n);
-	memset(choice->varies, 0, f->n * sizeof(choice->varies[0]));
 	if (n < LEAST)
 		return;
 	take_sample(c, f, records, at, n);
 	for (uint32_t i = 0; i < c->varying; i++)
 		least += c->alone[i] = bits_alone(c, c->value[i], f->width[c->field[i]]);
-	for (uint32_t i = 0; i < c->varying; i++)
-		choice->varies[c->field[i]] = true;
 	if (least < c->n)
 		return;
 	choose_keys(c);

@@ -8,7 +8,6 @@
 struct sr_columns_choice {
 	int key; /* number of the field that is the key; -1: none gains anything */
 	uint8_t how[SR_FIELDS_MAX]; /* SR_COLUMN_BY_KEY, SR_COLUMN_STEPS_BY_KEY, or 0: otherwise */
-	bool varies[SR_FIELDS_MAX]; /* it is an integer, and its values differ */
 };
 
 struct sr_columns_chooser;

@@ -7,34 +7,20 @@
 #include "logd/base/leb128.h"
 #include "logd/trace/columns_choose.h"
 #include "logd/trace/columns_keys.h"
+#include "logd/trace/shapes.h"
 
-/* A frame with more shapes is no better for columns. */
-#define SHAPES_MAX 4096
-#define BUCKETS    (2 * SHAPES_MAX)
 /* Fewer records of a shape are one column each. */
 #define FEW        3
 
-struct shape {
-	uint16_t kind, flags;
-	uint32_t size;
-	uint32_t count;
-	uint32_t first; /* index in `sorted` of the first one */
-};
-
 struct sr_columns_encoder {
-	unsigned char *copy; /* of the records */
-	uint32_t *at;        /* of each record: where it is */
-	uint16_t *shape_of;
-	uint32_t *sorted; /* where the records' payloads are, by shape */
-	uint32_t n;
-	struct shape shapes[SHAPES_MAX];
-	uint32_t shapes_n;
-	uint16_t buckets[BUCKETS]; /* 1 + number of a shape; 0: free */
+	struct sr_shapes shapes;
 	uint8_t *out;
 	size_t room;
 	struct sr_columns_chooser *chooser;
-	struct sr_columns_choice choice; /* for the shape at hand */
-	uint8_t *number;		 /* of each of its records: that of its key's value */
+	/* Of the shape at hand. */
+	struct sr_columns_choice choice;
+	bool varies[SR_FIELDS_MAX]; /* a field: it is an integer, and its values differ */
+	uint8_t *number; /* of each of its records: that of its key's value */
 	struct sr_keys keys;
 	struct sr_expected expected;
 	bool has_keys;
@@ -48,14 +34,10 @@ struct sr_columns_encoder *sr_columns_encoder_new(size_t most)
 	if (!e)
 		return NULL;
 	e->room = most;
-	e->copy = malloc(most);
 	e->out = malloc(most);
-	e->at = malloc(records * sizeof(*e->at));
-	e->shape_of = malloc(records * sizeof(*e->shape_of));
-	e->sorted = malloc(records * sizeof(*e->sorted));
 	e->number = malloc(records);
 	e->chooser = sr_columns_chooser_new();
-	if (e->copy && e->out && e->at && e->shape_of && e->sorted && e->number && e->chooser)
+	if (sr_shapes_begin(&e->shapes, most) && e->out && e->number && e->chooser)
 		return e;
 	sr_columns_encoder_free(e);
 	return NULL;
@@ -65,86 +47,11 @@ void sr_columns_encoder_free(struct sr_columns_encoder *e)
 {
 	if (!e)
 		return;
-	free(e->copy);
+	sr_shapes_end(&e->shapes);
 	free(e->out);
-	free(e->at);
-	free(e->shape_of);
-	free(e->sorted);
 	free(e->number);
 	sr_columns_chooser_free(e->chooser);
 	free(e);
-}
-
-/* ---- which shapes there are ---- */
-
-/* Its number; -1: there are too many. */
-static int32_t shape_of(struct sr_columns_encoder *e, const struct sr_record *r)
-{
-	uint64_t key = (uint64_t)r->size << 32 | (uint32_t)r->kind << 16 | r->flags;
-	uint32_t i = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 51) % BUCKETS;
-	struct shape *s;
-
-	for (; e->buckets[i]; i = (i + 1) % BUCKETS) {
-		s = &e->shapes[e->buckets[i] - 1];
-		if (s->kind == r->kind && s->flags == r->flags && s->size == r->size)
-			return e->buckets[i] - 1;
-	}
-	if (e->shapes_n == SHAPES_MAX)
-		return -1;
-	s = &e->shapes[e->shapes_n++];
-	*s = (struct shape){.kind = r->kind, .flags = r->flags, .size = r->size};
-	e->buckets[i] = (uint16_t)e->shapes_n;
-	return (int32_t)e->shapes_n - 1;
-}
-
-static bool has_zeros(const unsigned char *p, size_t n)
-{
-	while (n--)
-		if (*p++)
-			return false;
-	return true;
-}
-
-/* Finds all records and their shapes.  False: these are no records, or they have too many. */
-static bool find_records(struct sr_columns_encoder *e, size_t size)
-{
-	memset(e->buckets, 0, sizeof(e->buckets));
-	e->n = e->shapes_n = 0;
-	for (size_t at = 0; at < size;) {
-		const struct sr_record *r = (const struct sr_record *)(e->copy + at);
-		uint32_t padded;
-		int32_t shape;
-
-		if (size - at < sizeof(*r) || r->size < sizeof(*r) || r->size > size - at)
-			return false;
-		padded = sr_record_padded(r->size);
-		if (padded > size - at || !has_zeros(e->copy + at + r->size, padded - r->size))
-			return false;
-		shape = shape_of(e, r);
-		if (shape < 0)
-			return false;
-		e->at[e->n] = (uint32_t)at;
-		e->shape_of[e->n++] = (uint16_t)shape;
-		e->shapes[shape].count++;
-		at += padded;
-	}
-	return true;
-}
-
-static void sort_records(struct sr_columns_encoder *e)
-{
-	uint32_t first = 0;
-
-	for (uint32_t i = 0; i < e->shapes_n; i++) {
-		e->shapes[i].first = first;
-		first += e->shapes[i].count;
-		e->shapes[i].count = 0;
-	}
-	for (uint32_t i = 0; i < e->n; i++) {
-		struct shape *s = &e->shapes[e->shape_of[i]];
-
-		e->sorted[s->first + s->count++] = e->at[i] + (uint32_t)sizeof(struct sr_record);
-	}
 }
 
 /* ---- columns ---- */
@@ -210,23 +117,6 @@ static uint8_t *try_deltas(const struct output *o, const unsigned char *field, c
 	}
 }
 
-static inline __attribute__((always_inline)) bool
-equal(const unsigned char *field, const uint32_t *at, uint32_t n, uint32_t width)
-{
-	for (uint32_t i = 1; i < n; i++)
-		if (memcmp(field + at[0], field + at[i], width))
-			return false;
-	return true;
-}
-
-/* Of a known width, no call is needed to compare. */
-static bool all_equal(const unsigned char *field, const uint32_t *at, uint32_t n, uint32_t width)
-{
-	if (width == 4)
-		return equal(field, at, n, 4);
-	return width == 8 ? equal(field, at, n, 8) : equal(field, at, n, width);
-}
-
 static void put_plain(struct output *o, const unsigned char *field, const uint32_t *at, uint32_t n,
 		      uint32_t width)
 {
@@ -238,7 +128,7 @@ static void put_plain(struct output *o, const unsigned char *field, const uint32
 		memcpy(o->p, field + at[i], width);
 }
 
-static void put_column(struct output *o, const unsigned char *field, const uint32_t *at, uint32_t n,
+static void put_column(struct output *o, bool is_equal, const unsigned char *field, const uint32_t *at, uint32_t n,
 		       uint32_t width)
 {
 	uint8_t *end;
@@ -247,7 +137,7 @@ static void put_column(struct output *o, const unsigned char *field, const uint3
 		o->p = NULL;
 		return;
 	}
-	if (all_equal(field, at, n, width)) {
+	if (is_equal) {
 		*o->p++ = SR_COLUMN_EQUAL;
 		put_plain(o, field, at, 1, width);
 	} else if ((end = try_deltas(o, field, at, n, width))) {
@@ -260,19 +150,19 @@ static void put_column(struct output *o, const unsigned char *field, const uint3
 }
 
 static void fields_of(const struct sr_columns_encoder *e, const struct sr_layouts *l,
-		      const struct shape *s, struct sr_fields *f)
+		      const struct sr_shape *s, struct sr_fields *f)
 {
 	uint32_t size = s->size - (uint32_t)sizeof(struct sr_record);
 
 	if (s->count > FEW) {
-		sr_layouts_fields(l, s->kind, e->copy + e->sorted[s->first], size, f);
+		sr_layouts_fields(l, s->kind, e->shapes.copy + e->shapes.payloads[s->first], size, f);
 		return;
 	}
 	f->n = size > 0;
 	f->width[0] = size;
 }
 
-static void put_shape(struct output *o, const struct shape *s)
+static void put_shape(struct output *o, const struct sr_shape *s)
 {
 	put(o, s->kind);
 	put(o, s->flags);
@@ -281,11 +171,11 @@ static void put_shape(struct output *o, const struct shape *s)
 }
 
 /* Numbers the values of the key.  False: it has too many. */
-static bool number_keys(struct sr_columns_encoder *e, const struct shape *s, uint32_t offset, uint32_t width)
+static bool number_keys(struct sr_columns_encoder *e, const struct sr_shape *s, uint32_t offset, uint32_t width)
 {
 	memset(&e->keys, 0, sizeof(e->keys));
 	for (uint32_t i = 0; i < s->count; i++) {
-		uint64_t value = sr_column_value(e->copy + offset + e->sorted[s->first + i], width);
+		uint64_t value = sr_column_value(e->shapes.copy + offset + e->shapes.payloads[s->first + i], width);
 		int number = sr_keys_number(&e->keys, value);
 
 		if (number < 0)
@@ -295,12 +185,15 @@ static bool number_keys(struct sr_columns_encoder *e, const struct shape *s, uin
 	return true;
 }
 
-static void choose(struct sr_columns_encoder *e, const struct shape *s, const struct sr_fields *f)
+static void choose(struct sr_columns_encoder *e, const struct sr_shape *s, const struct sr_fields *f)
 {
 	struct sr_columns_choice *choice = &e->choice;
 	uint32_t offset = 0;
 
-	sr_columns_choose(e->chooser, f, e->copy, &e->sorted[s->first], s->count, choice);
+	sr_columns_choose(e->chooser, f, e->shapes.copy, &e->shapes.payloads[s->first], s->count, choice);
+	for (uint32_t i = 0; i < f->n; offset += f->width[i++])
+		e->varies[i] = sr_column_is_number(f->width[i]) && !sr_shape_is_equal(&e->shapes, s, offset, f->width[i]);
+	offset = 0;
 	for (int i = 0; i < choice->key; i++)
 		offset += f->width[i];
 	if (choice->key >= 0 && !number_keys(e, s, offset, f->width[choice->key])) {
@@ -310,14 +203,14 @@ static void choose(struct sr_columns_encoder *e, const struct shape *s, const st
 	e->has_keys |= choice->key >= 0;
 }
 
-static void put_by_key(struct sr_columns_encoder *e, struct output *o, const struct shape *s, uint32_t offset,
+static void put_by_key(struct sr_columns_encoder *e, struct output *o, const struct sr_shape *s, uint32_t offset,
 		       uint32_t width, bool by_step)
 {
 	struct sr_expected *x = &e->expected;
 
 	memset(x, 0, sizeof(*x));
 	for (uint32_t i = 0; i < s->count; i++) {
-		uint64_t value = sr_column_value(e->copy + offset + e->sorted[s->first + i], width);
+		uint64_t value = sr_column_value(e->shapes.copy + offset + e->shapes.payloads[s->first + i], width);
 		int k = e->number[i];
 
 		put(o, sr_zigzag(extended(value - x->last[k] - x->step[k], width)));
@@ -325,26 +218,26 @@ static void put_by_key(struct sr_columns_encoder *e, struct output *o, const str
 	}
 }
 
-static bool is_same(const struct sr_columns_encoder *e, const struct shape *s, uint32_t a, uint32_t b, uint32_t width)
+static bool is_same(const struct sr_columns_encoder *e, const struct sr_shape *s, uint32_t a, uint32_t b, uint32_t width)
 {
-	const uint32_t *at = &e->sorted[s->first];
+	const uint32_t *at = &e->shapes.payloads[s->first];
 
 	for (uint32_t i = 0; i < s->count; i++)
-		if (sr_column_value(e->copy + at[i] + a, width) != sr_column_value(e->copy + at[i] + b, width))
+		if (sr_column_value(e->shapes.copy + at[i] + a, width) != sr_column_value(e->shapes.copy + at[i] + b, width))
 			return false;
 	return true;
 }
 
 /* The number of a field in front of this one with the same values; -1: there is none, or they are all equal. */
-static int find_same(const struct sr_columns_encoder *e, const struct shape *s, const struct sr_fields *f, uint32_t field,
+static int find_same(const struct sr_columns_encoder *e, const struct sr_shape *s, const struct sr_fields *f, uint32_t field,
 		     uint32_t offset)
 {
 	uint32_t other = 0;
 
-	if (f->width[field] < 2 || !e->choice.varies[field])
+	if (f->width[field] < 2 || !e->varies[field])
 		return -1;
 	for (uint32_t i = 0; i < field; other += f->width[i++])
-		if (e->choice.varies[i] && f->width[i] == f->width[field] && e->choice.how[i] != SR_COLUMN_SAME &&
+		if (e->varies[i] && f->width[i] == f->width[field] && e->choice.how[i] != SR_COLUMN_SAME &&
 		    is_same(e, s, other, offset, f->width[i]))
 			return (int)i;
 	return -1;
@@ -352,7 +245,7 @@ static int find_same(const struct sr_columns_encoder *e, const struct shape *s, 
 
 /* What is stored by a key comes behind the other fields: the key may be any of these. */
 static void put_columns(struct sr_columns_encoder *e, const struct sr_layouts *l,
-			struct output *o, const struct shape *s)
+			struct output *o, const struct sr_shape *s)
 {
 	struct sr_columns_choice *choice = &e->choice;
 	struct sr_fields f;
@@ -373,7 +266,8 @@ static void put_columns(struct sr_columns_encoder *e, const struct sr_layouts *l
 			put(o, choice->how[i]);
 			put(o, (uint64_t)choice->key);
 		} else {
-			put_column(o, e->copy + offset, &e->sorted[s->first], s->count, f.width[i]);
+			put_column(o, sr_shape_is_equal(&e->shapes, s, offset, f.width[i]), e->shapes.copy + offset,
+				   &e->shapes.payloads[s->first], s->count, f.width[i]);
 		}
 	}
 	offset = 0;
@@ -395,18 +289,16 @@ size_t sr_columns_encode(struct sr_columns_encoder *e, const struct sr_layouts *
 
 	if (!size || size > e->room)
 		return 0;
-	memcpy(e->copy, records, size);
-	if (!find_records(e, size))
+	if (!sr_shapes_find(&e->shapes, l, records, size))
 		return 0;
-	sort_records(e);
 	e->has_keys = false;
-	put(&o, e->shapes_n);
-	for (uint32_t i = 0; i < e->shapes_n; i++)
-		put_shape(&o, &e->shapes[i]);
-	for (uint32_t i = 0; i < e->n; i++)
-		put(&o, e->shape_of[i]);
-	for (uint32_t i = 0; i < e->shapes_n; i++)
-		put_columns(e, l, &o, &e->shapes[i]);
+	put(&o, e->shapes.shapes_n);
+	for (uint32_t i = 0; i < e->shapes.shapes_n; i++)
+		put_shape(&o, &e->shapes.shapes[i]);
+	for (uint32_t i = 0; i < e->shapes.n; i++)
+		put(&o, e->shapes.shape_of[i]);
+	for (uint32_t i = 0; i < e->shapes.shapes_n; i++)
+		put_columns(e, l, &o, &e->shapes.shapes[i]);
 	*columns = e->out;
 	return o.p ? (size_t)(o.p - e->out) : 0;
 }

@@ -40,12 +40,13 @@ bool sr_cycles_begin(struct sr_cycles *c, const struct sr_entry *e, uint64_t pas
 		if (!c->cycle.back[i] || c->cycle.back[i] > kept)
 			return c->cycle.calls = 0, false;
 	c->entry = *e;
-	c->done = (uint32_t)passed;
+	c->first = c->done = (uint32_t)passed;
 	return true;
 }
 
 bool sr_cycles_next(struct sr_cycles *c, struct sr_entry *e)
 {
+	const uint32_t stride = c->folds ? c->cycle.period : 1;
 	const struct sr_kept_call *k;
 
 	if (c->done == c->cycle.calls)
@@ -54,7 +55,8 @@ bool sr_cycles_next(struct sr_cycles *c, struct sr_entry *e)
 	*e = (struct sr_entry){
 	    .kind = k->kind,
 	    .sn = c->entry.sn + c->done,
-	    .count = 1,
+	    .count = c->folds ? 1 + (c->cycle.calls - c->done - 1) / stride : 1,
+	    .stride = stride,
 	    .payload = k->payload,
 	    .size = k->size,
 	    .again = true,
@@ -62,5 +64,7 @@ bool sr_cycles_next(struct sr_cycles *c, struct sr_entry *e)
 	    .offset = c->entry.offset,
 	};
 	c->done++;
+	if (c->folds && c->done - c->first == stride)
+		c->done = c->cycle.calls;
 	return true;
 }

@@ -20,7 +20,8 @@ struct sr_cycles {
 	uint64_t kept_n;
 	struct sr_cycle_payload cycle;
 	struct sr_entry entry; /* the record */
-	uint32_t done;         /* of its calls; cycle.calls: it is over */
+	uint32_t first, done;  /* of its calls; cycle.calls: it is over */
+	bool folds;            /* one turn stands for all */
 };
 
 /* Nothing is known of the records that come next: a seek. */

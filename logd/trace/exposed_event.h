@@ -7,6 +7,7 @@
 #ifndef LOGD_TRACE_EXPOSED_EVENT_H
 #define LOGD_TRACE_EXPOSED_EVENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <sreplay/trace.h>
@@ -17,6 +18,7 @@ struct sr_exposed_value {
 	uint32_t length;
 	const void *data; /* belongs to the event's maker, who says how long it stays; NULL: it is left out */
 	uint64_t checksum, mask; /* of what is left out (left_out.h) */
+	bool kept; /* recorder: other things than requests of peers change that page, too */
 };
 
 struct sr_exposed_event {

@@ -73,7 +73,4 @@ _Static_assert(sizeof(struct sr_frame_header) == 64, "on disk");
 /* No frame decodes to more.  The writer ends a frame where a record ends, and stays below this. */
 #define SR_FRAME_MAX_RAW (4u << 20)
 
-/* No record is larger, all pieces together. */
-#define SR_RECORD_MAX    (1ull << 30)
-
 #endif

@@ -11,6 +11,17 @@
 
 #include "logd/trace/format.h"
 
+/* zstd's level, of the daemon and of the records that are encoded elsewhere as it does; ... */
+#define SR_LEVEL_DEFAULT 1
+/*
+ * ... and for a frame of `raw` bytes of records: their columns (0: they are stored as they are) may be so few bytes that a
+ * higher one takes little more time.
+ */
+static inline int sr_level_of_frame(int level, size_t columns, size_t raw)
+{
+	return columns && columns < raw / 8 ? level + 3 : level;
+}
+
 void sr_stream_header_seal(struct sr_stream_header *h);
 bool sr_stream_header_valid(const struct sr_stream_header *h);
 

@@ -19,6 +19,9 @@ struct sr_left_out {
 	uint64_t mask;     /* ... which these are */
 };
 
+/* Of messages a byte of the checksum is recorded (8 in older traces), of READs these. */
+#define SR_LEFT_OUT_OF_READ 0xffffffull
+
 #define SR_LEFT_OUT_BYTES(checksum_bytes) (sizeof(uint32_t) + (checksum_bytes))
 #define SR_LEFT_OUT_MOST		  SR_LEFT_OUT_BYTES(sizeof(uint64_t))
 

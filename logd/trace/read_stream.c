@@ -30,7 +30,7 @@ static int append(struct sr_stream *s, const void *data, size_t size)
 	size_t need = s->whole_size + size;
 
 	if (need > SR_RECORD_MAX)
-		return sr_stream_damaged(s, s->frame_offset, s->next_sn, "a record of over 1 GiB");
+		return sr_stream_damaged(s, s->frame_offset, s->next_sn, "a record of over 4 GiB");
 	if (need > s->whole_room) {
 		size_t room = need + need / 2;
 		unsigned char *more = realloc(s->whole, room);
@@ -70,6 +70,7 @@ static void begin_entry(struct sr_stream *s, const struct sr_record *r)
 	    .kind = r->kind,
 	    .flags = r->flags & ~SR_RECORD_MORE,
 	    .count = sns_of(r),
+	    .stride = 1,
 	    .sn = counts ? s->next_sn : s->next_sn - 1,
 	    .payload = r + 1,
 	    .size = r->size - sizeof(*r),
@@ -188,6 +189,16 @@ int sr_stream_next(struct sr_stream *s, struct sr_entry *e)
 		s->ended = is_last(e);
 	}
 	return ret;
+}
+
+void sr_stream_fold_cycles(struct sr_stream *s)
+{
+	s->cycles.folds = true;
+}
+
+uint64_t sr_entry_last_sn(const struct sr_entry *e)
+{
+	return e->count ? e->sn + (e->count - 1) * e->stride : e->sn;
 }
 
 bool sr_stream_ended(const struct sr_stream *s)

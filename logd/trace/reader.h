@@ -35,7 +35,8 @@ struct sr_entry {
 	uint16_t flags; /* SR_RECORD_* */
 	/* A call's SN; a REPEAT's first one; else that of the last call in front, or 0. */
 	uint64_t sn;
-	uint64_t count;      /* by how much it advances the SN */
+	uint64_t count;      /* by how much it advances the SN; of a folded cycle: how many calls it stands for ... */
+	uint32_t stride;     /* ... each of which has an SN that is so much higher than the one before; else 1 */
 	const void *payload; /* whole, 8-byte aligned; valid until the next call on the stream */
 	size_t size;         /* bytes */
 	size_t written;      /* of these in the stream: without those that it refers to (SR_RECORD_REFERS) */
@@ -134,6 +135,15 @@ void sr_stream_close(struct sr_stream *s);
  * grows; -errno: sr_stream_warning says why, and each further call returns the same.
  */
 int sr_stream_next(struct sr_stream *s, struct sr_entry *e);
+
+/*
+ * From now on only the first turn of a SR_REC_CYCLE is read: each of its calls stands for itself and those that follow it in the
+ * other turns.  (They are polls that find nothing, of which an hour has 10^11.)
+ */
+void sr_stream_fold_cycles(struct sr_stream *s);
+
+/* The SN of the last call that this entry of a call, or REPEAT, stands for. */
+uint64_t sr_entry_last_sn(const struct sr_entry *e);
 
 /*
  * Makes the call with this SN the next record, or the first record behind its place.  -ENOENT:

@@ -154,7 +154,7 @@ static int append(struct sr_stream *s, struct sr_earlier *e, const unsigned char
 	size_t need = s->entry.size + size;
 
 	if (need > SR_RECORD_MAX)
-		return sr_stream_damaged(s, s->frame_offset, s->entry.sn, "a record of over 1 GiB");
+		return sr_stream_damaged(s, s->frame_offset, s->entry.sn, "a record of over 4 GiB");
 	if (need > e->room) {
 		unsigned char *more = realloc(e->whole, need + need / 2);
 

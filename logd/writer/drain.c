@@ -14,6 +14,7 @@
 #include "logd/base/rawsys.h"
 #include "logd/ring/protocol.h"
 #include "logd/writer/frame_writer.h"
+#include "logd/writer/stream_file.h"
 
 /* A program that goes on producing keeps the daemon from ending for so long at most. */
 #define LAST_MS       3000
@@ -73,9 +74,10 @@ static void notify_main(const struct drain *d)
 
 static size_t watermark(const struct stream *s)
 {
-	size_t quarter = sr_ring_bytes(&s->ring) / 4;
+	/* Where frames become few bytes, longer ones gain more than that costs: each frame says anew what its records have in common. */
+	size_t quarter = sr_ring_bytes(&s->ring) / 4, most = s->dense ? STREAM_FRAME_DENSE : WATERMARK_MAX;
 
-	return quarter < WATERMARK_MAX ? quarter : WATERMARK_MAX;
+	return quarter < most ? quarter : most;
 }
 
 static bool is_over(struct stream *s)

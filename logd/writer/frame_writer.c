@@ -22,6 +22,7 @@
 
 struct frame_writer {
 	ZSTD_CCtx *compressor;     /* NULL: raw */
+	int level;
 	unsigned char *compressed; /* room for each job */
 	size_t room;
 	struct sr_columns_encoder *columns;
@@ -45,7 +46,7 @@ struct frame_writer *frame_writer_new(int level, bool plain)
 		frame_writer_free(w);
 		return NULL;
 	}
-	ZSTD_CCtx_setParameter(w->compressor, ZSTD_c_compressionLevel, level);
+	w->level = level;
 	return w;
 }
 
@@ -60,6 +61,12 @@ void frame_writer_free(struct frame_writer *w)
 	free(w);
 }
 
+static size_t compress(struct frame_writer *w, int level, unsigned char *room, const void *from, size_t size)
+{
+	ZSTD_CCtx_setParameter(w->compressor, ZSTD_c_compressionLevel, level);
+	return ZSTD_compress2(w->compressor, room, w->room, from, size);
+}
+
 /* Compresses the records themselves.  Returns 0 if that gains less than a sixteenth. */
 static size_t compress_long(struct frame_writer *w, struct frame_job *job, unsigned char *room)
 {
@@ -71,7 +78,7 @@ static size_t compress_long(struct frame_writer *w, struct frame_job *job, unsig
 		habit->raw--;
 		return 0;
 	}
-	n = ZSTD_compress2(w->compressor, room, w->room, job->records, job->h.raw_bytes);
+	n = compress(w, w->level, room, job->records, job->h.raw_bytes);
 	if (!ZSTD_isError(n) && n < most) {
 		habit->after = 0;
 		return n;
@@ -87,8 +94,7 @@ static size_t compress_columns(struct frame_writer *w, struct frame_job *job, un
 	const void *columns;
 	size_t size = sr_columns_encode(w->columns, job->layouts, job->records, job->h.raw_bytes, &columns), n;
 
-	n = size ? ZSTD_compress2(w->compressor, room, w->room, columns, size)
-		 : ZSTD_compress2(w->compressor, room, w->room, job->records, job->h.raw_bytes);
+	n = compress(w, sr_level_of_frame(w->level, size, job->h.raw_bytes), room, size ? columns : job->records, size ? size : job->h.raw_bytes);
 	if (ZSTD_isError(n) || n >= job->h.raw_bytes)
 		return 0;
 	job->h.codec = !size ? SR_CODEC_ZSTD : sr_columns_have_keys(w->columns) ? SR_CODEC_COLUMNS_BY_KEY : SR_CODEC_COLUMNS;

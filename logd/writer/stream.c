@@ -18,6 +18,9 @@
 #include "logd/writer/stream_file.h"
 #include "logd/writer/stream_resume.h"
 
+/* Fewer than one in so many bytes: a frame of records that are much alike. */
+#define DENSE 16
+
 /* ---- opening ---- */
 
 /* For a new file, or one whose header is torn, which loses nothing by being written again. */
@@ -248,7 +251,7 @@ bool stream_prepare(struct stream *s, struct frame_writer *w, struct frame_job *
 
 	if (s->stopped || !waiting)
 		return false;
-	if (sr_count_records(&count, records, waiting, STREAM_FRAME_TARGET, s->open) ||
+	if (sr_count_records(&count, records, waiting, s->dense ? STREAM_FRAME_DENSE : STREAM_FRAME_TARGET, s->open) ||
 	    count.bytes > STREAM_FRAME_MOST) {
 		stop(s, w, -EINVAL,
 		     "its ring does not hold records any more: the program overwrote it");
@@ -292,6 +295,7 @@ void stream_complete(struct stream *s, struct frame_writer *w, const struct fram
 	s->offset += (uint64_t)job->result;
 	s->next_sn += job->h.sns;
 	s->open = job->h.flags & SR_FRAME_OPEN;
+	s->dense = job->h.stored_bytes < job->h.raw_bytes / DENSE;
 	s->exit = s->exit_next;
 	s->mark = 0;
 	s->active_ms = sr_sys_now_ms();

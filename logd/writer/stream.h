@@ -49,6 +49,7 @@ struct stream {
 	uint32_t mark;  /* ... or the daemon's own mark with this reason; 0: it is none */
 	bool exit_next; /* ... once the frame under way is written */
 	struct frame_habit habit;
+	bool dense; /* the last frame was compressed to few bytes */
 	int64_t active_ms; /* when the file last got records; 0: not yet */
 	int64_t due_ms; /* when even a little in the ring is written; 0: the ring is empty */
 	size_t seen_waiting; /* when its drain thread looked last */

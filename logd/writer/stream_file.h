@@ -10,6 +10,8 @@
 
 /* A frame is cut here: large enough to compress well, small enough for a cache. */
 #define STREAM_FRAME_TARGET (512u << 10)
+/* ... or here, where the frame before became few bytes: what it begins with is much of it. */
+#define STREAM_FRAME_DENSE  (1u << 20)
 /* ... unless a single record is larger; none is larger than this. */
 #define STREAM_FRAME_MOST (SR_RING_MAX_PIECE + sizeof(struct sr_record))
 

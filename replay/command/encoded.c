@@ -7,9 +7,10 @@
 
 #include "logd/trace/columns.h"
 #include "logd/trace/format.h"
+#include "logd/trace/frame.h"
+#include "logd/writer/stream_file.h"
 
-#define ROOM  (2u << 20)
-#define FRAME (256u << 10) /* as the daemon */
+#define ROOM (2u << 20)
 
 struct sr_encoded {
 	uint64_t count, bytes;
@@ -51,6 +52,12 @@ void sr_encoded_free(struct sr_encoded *d)
 	free(d);
 }
 
+static size_t compress(struct sr_encoded *d, int level, const void *from, size_t size)
+{
+	ZSTD_CCtx_setParameter(d->compressor, ZSTD_c_compressionLevel, level);
+	return ZSTD_compress2(d->compressor, d->stored, ZSTD_compressBound(ROOM), from, size);
+}
+
 void sr_encoded_end_stream(struct sr_encoded *d)
 {
 	const void *columns;
@@ -59,8 +66,7 @@ void sr_encoded_end_stream(struct sr_encoded *d)
 	if (!d->size)
 		return;
 	size = sr_columns_encode(d->encoder, d->layouts, d->records, d->size, &columns);
-	n = size ? ZSTD_compress2(d->compressor, d->stored, ZSTD_compressBound(ROOM), columns, size)
-		 : ZSTD_compress2(d->compressor, d->stored, ZSTD_compressBound(ROOM), d->records, d->size);
+	n = compress(d, sr_level_of_frame(SR_LEVEL_DEFAULT, size, d->size), size ? columns : d->records, size ? size : d->size);
 	d->bytes += sizeof(struct sr_frame_header) + (ZSTD_isError(n) || n > d->size ? d->size : n);
 	d->size = 0;
 }
@@ -71,7 +77,7 @@ static void add_long(struct sr_encoded *d, const uint8_t *payload, size_t size)
 		size_t n;
 
 		piece = size - at < ROOM ? size - at : ROOM;
-		n = ZSTD_compress2(d->compressor, d->stored, ZSTD_compressBound(ROOM), payload + at, piece);
+		n = compress(d, SR_LEVEL_DEFAULT, payload + at, piece);
 		d->bytes += ZSTD_isError(n) || n > piece ? piece : n;
 	}
 }
@@ -92,7 +98,7 @@ void sr_encoded_add(struct sr_encoded *d, const struct sr_entry *e)
 		return;
 	}
 	padded = sr_record_padded(r.size);
-	if (d->size + padded > ROOM || d->size >= FRAME)
+	if (d->size + padded > ROOM || d->size >= STREAM_FRAME_DENSE)
 		sr_encoded_end_stream(d);
 	memset(d->records + d->size + padded - SR_RECORD_ALIGN, 0, SR_RECORD_ALIGN);
 	memcpy(d->records + d->size, &r, sizeof(r));

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "logd/trace/frame.h"
 #include "logd/writer/frame_writer.h"
 #include "logd/writer/stream_file.h"
 
-#define ZSTD_LEVEL 1 /* as the daemon's */
-#define FILE_MODE  0600
+#define FILE_MODE 0600
 
 struct sr_stream_writer {
 	struct frame_writer *frames;
@@ -89,7 +89,7 @@ int sr_stream_writer_open(struct sr_stream_writer **writer, const struct sr_stre
 		return -ENOMEM;
 	w->fd = -1;
 	w->layouts = o->layouts;
-	w->frames = frame_writer_new(ZSTD_LEVEL, true);
+	w->frames = frame_writer_new(SR_LEVEL_DEFAULT, true);
 	err = w->frames ? begin(w, o) : -ENOMEM;
 	if (err) {
 		w->used = 0;

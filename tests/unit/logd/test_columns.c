@@ -195,18 +195,64 @@ static void add_by_queue(uint64_t n, uint32_t queues, uint64_t noise)
 	}
 }
 
-static void test_fields_that_another_one_tells(void **state)
+/* Each of a few queues is a shape of its own, of which only the event differs. */
+static void test_few_queues_are_shapes(void **state)
 {
 	seed = 7;
 	made.size = 0;
 	add_by_queue(4000, 8, 0);
-	/* A byte for the shape, the queue, and each of three fields: that is, mostly zeros. */
-	assert_in_range(round_trip(layouts), 4000 * 5, 4000 * 5 + 500);
+	assert_in_range(round_trip(layouts), 4000 * 2, 4000 * 2 + 500);
+	/* Some of many, and the records of each are too few. */
+	made.size = 0;
+	add_by_queue(4000, 200, 0);
+	assert_true(round_trip(layouts) > 4000 * 3);
+}
+
+static void test_fields_that_another_one_tells(void **state)
+{
+	seed = 7;
+	made.size = 0;
+	add_by_queue(1000, 45, 0); /* too many queues for shapes of their own */
+	/* A byte for the shape, two for the queue, and one for each of three fields: that is, mostly zeros. */
+	assert_in_range(round_trip(layouts), 1000 * 5, 1000 * 6 + 1000);
 	assert_true(sr_columns_have_keys(encoder));
 	made.size = 0;
 	add_by_queue(4000, 1, 0);
 	assert_true(round_trip(layouts) > 0);
 	assert_false(sr_columns_have_keys(encoder));
+}
+
+/* The length of a message is in its completion, and again with what arrived: in few records, too. */
+static void test_equal_fields_of_few_records(void **state)
+{
+	seed = 8;
+	made.size = 0;
+	for (int i = 0; i < 20; i++) {
+		uint64_t length = draw();
+		struct sr_token_payload p = {.what = 1, .site = length, .arrived = length};
+
+		add(&made, SR_REC_RUN_TOKEN, 0, &p, sizeof(p));
+	}
+	/* 8 to 10 bytes for the number, and one for the shape. */
+	assert_in_range(round_trip(layouts), 20 * 9, 20 * 11 + 60);
+}
+
+/* What is sent is long: only its beginning is compared word by word. */
+static void test_long_payloads_that_differ_at_the_end(void **state)
+{
+	static unsigned char payload[4096];
+
+	for (uint32_t differs = 0; differs < 2; differs++) {
+		made.size = 0;
+		for (uint32_t i = 0; i < 100; i++) {
+			payload[4000] = (unsigned char)(differs * i);
+			add(&made, SR_REC_CALL + 3, 0, payload, sizeof(payload));
+		}
+		if (differs)
+			assert_in_range(round_trip(NULL), 100 * (sizeof(payload) - 64), made.size);
+		else
+			assert_in_range(round_trip(NULL), 100, 2 * sizeof(payload));
+	}
 }
 
 /* More queues than a key may have values, from the start or only behind what the encoder looks at. */
@@ -217,7 +263,7 @@ static void test_keys_with_many_values(void **state)
 	for (uint64_t i = 0; i < 120; i++) {
 		seed = i << 32;
 		made.size = 0;
-		add_by_queue(1100, 1 + (uint32_t)below(8), below(4));
+		add_by_queue(1100, 1 + (uint32_t)below(100), below(4));
 		add_by_queue(below(3000), queues[i % 6], below(4));
 		assert_true(round_trip(layouts) > 0);
 		round_trip(NULL);
@@ -299,7 +345,7 @@ static size_t some_columns(unsigned char *copy)
 		add_call(&made, i, "a text of 17 bytes", 17);
 		add_random(&made);
 	}
-	add_by_queue(70, 5, 1);
+	add_by_queue(70, 60, 1);
 	n = sr_columns_encode(encoder, layouts, made.data, made.size, &columns);
 	assert_true(n > 0 && sr_columns_have_keys(encoder));
 	memcpy(copy, columns, n);
@@ -440,7 +486,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_random_records_come_back),
 	    cmocka_unit_test(test_calls_become_small),
+	    cmocka_unit_test(test_few_queues_are_shapes),
 	    cmocka_unit_test(test_fields_that_another_one_tells),
+	    cmocka_unit_test(test_equal_fields_of_few_records),
+	    cmocka_unit_test(test_long_payloads_that_differ_at_the_end),
 	    cmocka_unit_test(test_keys_with_many_values),
 	    cmocka_unit_test(test_calls_of_many_sizes_come_back),
 	    cmocka_unit_test(test_more_shapes_than_are_worth_it),
