@@ -9,8 +9,9 @@ void sr_clock_region_use_cell(struct sr_clock_region *region, uint32_t cell)
 {
 	uint64_t cells = atomic_load_explicit(&region->cells, memory_order_relaxed);
 
-	while (cells <= cell &&
-	       !atomic_compare_exchange_weak_explicit(&region->cells, &cells, cell + 1ull,
+	while ((cells & SR_CLOCK_CELLS_MASK) <= cell &&
+	       !atomic_compare_exchange_weak_explicit(&region->cells, &cells,
+						      (cells & ~SR_CLOCK_CELLS_MASK) | (cell + 1ull),
 						      memory_order_relaxed, memory_order_relaxed))
 		;
 }

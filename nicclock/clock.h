@@ -115,11 +115,16 @@ struct sr_clock_region {
 	uint64_t unused[5];
 	_Atomic uint64_t own;
 	_Atomic uint64_t before; /* the value of own before its last one, or its last one */
-	_Atomic uint64_t cells;  /* how many from 0 on are or were in use; it only grows */
+	_Atomic uint64_t cells;  /* how many from 0 on are or were in use, which only grows; and flags */
 	_Atomic uint64_t cell[][SR_CLOCK_CELL_WORDS];
 };
 
 #define SR_CLOCK_READ_OFFSET offsetof(struct sr_clock_region, own)
+
+/* Flags beside `cells`.  Others can READ what the process does not see change: ever; at the moment. */
+#define SR_CLOCK_UNWATCHED (1ull << 63)
+#define SR_CLOCK_PASSES	   (1ull << 62)
+#define SR_CLOCK_CELLS_MASK 0xffffffffull
 
 /* Words of a READ in front of the cells: own, before, cells. */
 #define SR_CLOCK_HEAD_WORDS  3
@@ -149,7 +154,22 @@ static inline size_t sr_clock_read_bytes(uint32_t cells)
 /* `cells` of a region, from the words that a READ brought. */
 static inline uint64_t sr_clock_cells_in_use(const _Atomic uint64_t *words)
 {
-	return atomic_load_explicit(&words[2], memory_order_relaxed);
+	return atomic_load_explicit(&words[2], memory_order_relaxed) & SR_CLOCK_CELLS_MASK;
+}
+
+/* Has the process that the words are of neither flag? */
+static inline bool sr_clock_is_watched(const _Atomic uint64_t *words)
+{
+	return !(atomic_load_explicit(&words[2], memory_order_relaxed) & (SR_CLOCK_UNWATCHED | SR_CLOCK_PASSES));
+}
+
+/* Any thread.  What follows in the program's code is after it for whoever reads the region. */
+static inline void sr_clock_region_flag(struct sr_clock_region *region, uint64_t flag, bool on)
+{
+	if (on)
+		atomic_fetch_or(&region->cells, flag);
+	else
+		atomic_fetch_and(&region->cells, ~flag);
 }
 
 /*

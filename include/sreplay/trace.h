@@ -32,6 +32,12 @@
 /* Records start at multiples of this, in a ring and in a frame, with zeros between them. */
 #define SR_RECORD_ALIGN  8u
 
+/*
+ * The largest payload, all pieces together.  A recorder loses a record that would be larger, and a reader takes it for
+ * damage.  One message has up to 2 GiB, as has what one read() brings.
+ */
+#define SR_RECORD_MAX    ((4ull << 30) - (1ull << 20))
+
 /* What each record begins with; the payload follows. */
 struct sr_record {
 	uint32_t size;  /* of header and payload; the zeros that follow do not count */
@@ -435,7 +441,7 @@ struct sr_place_payload {
 	uint32_t reserved;
 	uint64_t vectors_sum;   /* XXH3 of these, in their order */
 	uint64_t stack_bytes;   /* from the stack pointer on ... */
-	uint64_t stack_sum;     /* ... and their XXH3 */
+	uint64_t stack_sum;     /* ... and their XXH3, in pieces of 256 with the sum before as the seed */
 	uint64_t registers[16]; /* by their numbers in instructions */
 };
 

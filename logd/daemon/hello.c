@@ -11,6 +11,7 @@
 
 #include <sreplay/trace.h>
 
+#include "logd/daemon/shared_layouts.h"
 #include "logd/service/proc.h"
 #include "logd/trace/format.h"
 #include "logd/writer/process.h"
@@ -169,7 +170,7 @@ int hello_claim(struct trace_place *place, pid_t pid, const struct sr_message *h
 	if (!err && !(place->dir = strdup(t.dir)))
 		err = -ENOMEM;
 	if (!err)
-		place->layouts = sr_layouts_new(t.schema, t.body.schema_size);
+		place->layouts = shared_layouts_take(t.schema, t.body.schema_size);
 	if (!err)
 		err = claim(place, pid, hello, &t, steps, error, error_size);
 	free(t.text);
@@ -182,6 +183,6 @@ void trace_place_free(struct trace_place *place)
 		close(place->rank_fd);
 	if (place->trace_fd >= 0)
 		close(place->trace_fd);
-	sr_layouts_free(place->layouts);
+	shared_layouts_drop(place->layouts);
 	free(place->dir);
 }

@@ -17,7 +17,7 @@ struct trace_place {
 	int trace_fd, rank_fd;
 	dev_t device; /* with inode: which directory the trace is, whatever its name */
 	ino_t inode;
-	struct sr_layouts *layouts; /* of its records; NULL: its schema does not say */
+	const struct sr_layouts *layouts; /* of its records, shared; NULL: its schema does not say */
 };
 
 /* The image before it, if the process has executed a program; false: it has not. */

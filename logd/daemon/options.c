@@ -8,9 +8,9 @@
 
 #include "logd/nodes/address.h"
 #include "logd/ring/socket_path.h"
+#include "logd/trace/frame.h"
 
 #define DRAIN_THREADS 2
-#define LEVEL_DEFAULT 1
 #define LEVEL_MAX     19
 #define SECONDS_MAX   (INT_MAX / 1000)
 #define WRONG_USAGE   2
@@ -136,7 +136,7 @@ static void take_options(struct options *o, int argc, char **argv)
 
 void parse_options(struct options *o, int argc, char **argv)
 {
-	*o = (struct options){.drain = {.threads = DRAIN_THREADS, .level = LEVEL_DEFAULT},
+	*o = (struct options){.drain = {.threads = DRAIN_THREADS, .level = SR_LEVEL_DEFAULT},
 			      .timeout = SECONDS_MAX};
 	take_options(o, argc, argv);
 	if (optind < argc) {

@@ -262,7 +262,7 @@ int sr_ring_writev_at(struct sr_ring *r, uint16_t kind, uint16_t flags, const st
 	atomic_signal_fence(memory_order_seq_cst);
 	for (int i = 0; i < n; i++)
 		total += iov[i].iov_len;
-	ret = write_pieces(r, kind, flags, iov, total, begin);
+	ret = total > SR_RECORD_MAX ? -EMSGSIZE : write_pieces(r, kind, flags, iov, total, begin);
 	if (ret)
 		sr_ring_lose(r, kind);
 	atomic_signal_fence(memory_order_seq_cst);

@@ -163,7 +163,7 @@ static inline bool sr_ring_busy(const struct sr_ring *r)
 }
 
 /* Writes a record of any size, in SR_RECORD_MORE pieces if need be.  -EBUSY: within a
- * reservation; -EPIPE: it was dropped. */
+ * reservation; -EPIPE: it was dropped; -EMSGSIZE: so was this one, over SR_RECORD_MAX. */
 int sr_ring_writev(struct sr_ring *r, uint16_t kind, const struct iovec *iov, int n);
 
 /* The same with these flags.  *begin: the position of the record, that is, of its first piece. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_record.c: `sreplay record`: sees to a daemon, sets the environment variables of the preloaded
- * library, runs the command, and waits until the daemon has written all of the trace.
+ * cmd_record.c: `sreplay record`: sees to a daemon, runs the command with the preloaded library, and
+ * waits until the daemon has written all of the trace.
  */
 #include <errno.h>
 #include <limits.h>
@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "logd/base/hex.h"
 #include "logd/base/rawsys.h"
 #include "logd/ring/client.h"
 #include "logd/ring/socket_path.h"
@@ -20,6 +19,7 @@
 #include "replay/command/record_child.h"
 #include "replay/command/record_daemon.h"
 #include "replay/command/record_end.h"
+#include "replay/command/record_environment.h"
 #include "replay/command/record_options.h"
 #include "replay/command/record_output.h"
 #include "replay/command/traces.h"
@@ -72,50 +72,9 @@ static bool prepare_key(const char *path)
 
 static void make_session(uint8_t session[SR_SESSION_BYTES])
 {
-	char text[2 * SR_SESSION_BYTES + 1];
-
 	/* It is no secret: with another recording's session we would wait for its processes too. */
 	if (getrandom(session, SR_SESSION_BYTES, 0) != SR_SESSION_BYTES)
 		memcpy(session, &(pid_t){getpid()}, sizeof(pid_t));
-	sr_to_hex(text, session, SR_SESSION_BYTES);
-	setenv(SR_ENV_SESSION, text, 1);
-}
-
-#define STATIC_TLS "glibc.rtld.optional_static_tls"
-
-/*
- * Under LD_AUDIT the thread-local variables of all libraries come out of what glibc keeps for
- * libraries that are loaded late.  That is too little for ours, and the program would not start.
- */
-static void make_room_for_thread_locals(void)
-{
-	const char *audit = getenv("LD_AUDIT"), *old = getenv("GLIBC_TUNABLES");
-	char tunables[PATH_MAX];
-
-	if (!audit || !*audit || (old && strstr(old, STATIC_TLS)))
-		return;
-	snprintf(tunables, sizeof(tunables), "%s%s" STATIC_TLS "=8192", old ? old : "",
-		 old && *old ? ":" : "");
-	setenv("GLIBC_TUNABLES", tunables, 1);
-}
-
-static void preload(const char *shim)
-{
-	const char *old = getenv("LD_PRELOAD");
-	char libraries[2 * PATH_MAX];
-
-	snprintf(libraries, sizeof(libraries), "%s%s%s", shim, old && *old ? ":" : "",
-		 old ? old : "");
-	setenv("LD_PRELOAD", libraries, 1);
-	make_room_for_thread_locals();
-}
-
-static void set_variables(const struct sr_record_options *o, const char *socket_path)
-{
-	for (int i = 0; i < SR_SETTING_COUNT; i++)
-		if (o->value[i])
-			setenv(sr_setting_variable(i), o->value[i], 1);
-	setenv(sr_setting_variable(SR_SETTING_SOCKET), socket_path, 1);
 }
 
 struct trace_wait {
@@ -230,10 +189,8 @@ int sr_cmd_record(int argc, char **argv)
 		sr_fail("cannot make a place for the daemon's socket: %s", strerror(-err));
 	if (err || !sr_find_shim(shim, sizeof(shim)) || !sr_daemon_ensure(socket_path))
 		sr_record_refuse(&o);
-	preload(shim);
-	set_variables(&o, socket_path);
 	make_session(session);
-	status = sr_record_child_run(&o, socket_path);
+	status = sr_record_child_run(&(struct sr_record_run){&o, shim, socket_path, session});
 	wait_for_trace(&o, socket_path, session);
 	return status;
 }

@@ -15,6 +15,7 @@
 
 #include "logd/ring/request.h"
 #include "replay/command/record_daemon.h"
+#include "replay/command/record_environment.h"
 #include "replay/command/record_options.h"
 #include "replay/print/say.h"
 #include "shim/core/settings.h"
@@ -35,12 +36,13 @@ static void insist(void)
 	setenv(SR_ENV_MUST_RECORD, number, 1);
 }
 
-static void __attribute__((noreturn)) execute(const struct sr_record_options *o)
+static void __attribute__((noreturn)) execute(const struct sr_record_run *r)
 {
-	char **command = o->command;
+	char **command = r->options->command;
 
+	sr_record_set_environment(r);
 	unsetenv(SR_ENV_MUST_RECORD);
-	if (!sr_record_or_run(o))
+	if (!sr_record_or_run(r->options))
 		insist();
 	/* Addresses must be the same in the replay. */
 	if (personality(ADDR_NO_RANDOMIZE) < 0)
@@ -115,7 +117,7 @@ static void wait_for_end(const char *socket_path)
 	close_fd(daemon->fd);
 }
 
-int sr_record_child_run(const struct sr_record_options *o, const char *socket_path)
+int sr_record_child_run(const struct sr_record_run *r)
 {
 	int status;
 
@@ -123,11 +125,11 @@ int sr_record_child_run(const struct sr_record_options *o, const char *socket_pa
 	if (child_pid < 0)
 		return sr_fail("cannot fork: %s", strerror(errno));
 	if (child_pid == 0)
-		execute(o);
+		execute(r);
 	forward_signals();
-	wait_for_end(socket_path);
+	wait_for_end(r->socket_path);
 	while (waitpid(child_pid, &status, 0) < 0)
 		if (errno != EINTR)
-			return sr_fail("cannot wait for %s: %s", o->command[0], strerror(errno));
+			return sr_fail("cannot wait for %s: %s", r->options->command[0], strerror(errno));
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -3,12 +3,12 @@
 #ifndef REPLAY_COMMAND_RECORD_CHILD_H
 #define REPLAY_COMMAND_RECORD_CHILD_H
 
-struct sr_record_options;
+struct sr_record_run;
 
 /*
  * Returns the command's exit status, 128+N if signal N ended it.  Signals are passed on to the
  * command.  A daemon that dies meanwhile is replaced by another.
  */
-int sr_record_child_run(const struct sr_record_options *o, const char *socket_path);
+int sr_record_child_run(const struct sr_record_run *r);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -113,6 +114,39 @@ static bool start_daemon(const char *path, const char *socket_path, struct reaso
 }
 
 /*
+ * Of all that miss a daemon at once (hundreds of `sreplay record`, when one daemon was killed), one
+ * starts the next: it holds this lock until that is ready.  -1: another one does.
+ */
+static int take_turn(const char *socket_path)
+{
+	char name[PATH_MAX];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s.start", socket_path);
+	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	/* Where the daemon has yet to make the directory, all may start one. */
+	if (fd < 0)
+		return open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (!flock(fd, LOCK_EX | LOCK_NB))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* True: a daemon has started, or may be about to. */
+static bool start_in_turn(const char *path, const char *socket_path, struct reason *why)
+{
+	int turn = take_turn(socket_path);
+	/* Another one may have started it since it was asked. */
+	bool fine = turn < 0 || !ask_daemon(socket_path, sr_sys_now_ms() + SAY_MS) ||
+		    start_daemon(path, socket_path, why);
+
+	if (turn >= 0)
+		close(turn);
+	return fine;
+}
+
+/*
  * Several `sreplay record` may start at once, while one daemon still ends and the next does not
  * listen yet.  So each asks and starts in turn until a daemon answers.
  */
@@ -129,7 +163,7 @@ bool sr_daemon_ensure(const char *socket_path)
 	if (!sr_find_daemon(path, sizeof(path)))
 		return false;
 	for (int i = 0; err != -ETIMEDOUT && sr_sys_now_ms() < deadline; i++) {
-		if (i % PAUSES_PER_START == 0 && !start_daemon(path, socket_path, &why))
+		if (i % PAUSES_PER_START == 0 && !start_in_turn(path, socket_path, &why))
 			break;
 		err = ask_daemon(socket_path, deadline);
 		if (!err)

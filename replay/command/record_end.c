@@ -91,7 +91,7 @@ void sr_record_say_nothing(const char *command, bool from_start)
 			"intercepted",
 			command);
 	else if (from_start)
-		sr_note("nothing was recorded: %s did not start with sreplay's library (its "
+		sr_note("nothing was recorded: unless a line above says why, %s did not start with sreplay's library (its "
 			"environment was cleared, or it runs with another user's rights)",
 			command);
 	else

@@ -316,6 +316,29 @@ static void is_call(const struct cycles *c, const struct sr_entry *e, uint64_t n
 	assert_int_equal(e->flags, 0);
 }
 
+/* Each call comes once, by itself or by one that stands for it. */
+static void check_folded(const struct cycles *c, struct sr_stream *s)
+{
+	bool *seen = calloc(c->n, sizeof(*seen));
+	uint64_t calls = 0, entries = 0;
+	struct sr_entry e;
+
+	sr_stream_fold_cycles(s);
+	for (; sr_stream_next(s, &e) == 1; entries++) {
+		assert_int_equal(sr_entry_last_sn(&e), e.sn + (e.count - 1) * e.stride);
+		for (uint64_t sn = e.sn; sn <= sr_entry_last_sn(&e); sn += e.stride, calls++) {
+			assert_in_range(sn, 1, c->n);
+			assert_false(seen[sn - 1]);
+			seen[sn - 1] = true;
+			assert_int_equal(e.kind, SR_REC_CALL + c->calls[sn - 1] % 3);
+			assert_int_equal(*(const uint64_t *)e.payload, c->calls[sn - 1]);
+		}
+	}
+	assert_int_equal(calls, c->n);
+	assert_true(entries < c->n / 10);
+	free(seen);
+}
+
 static void test_cycles_are_the_calls_that_they_repeat(void **state)
 {
 	const uint64_t records = 4000;
@@ -352,6 +375,9 @@ static void test_cycles_are_the_calls_that_they_repeat(void **state)
 			is_call(&c, &e, k);
 		}
 	}
+	sr_stream_close(s);
+	assert_int_equal(sr_stream_open(&s, t, 0, 0, &err), 0);
+	check_folded(&c, s);
 	sr_stream_close(s);
 	sr_trace_close(t);
 	free(c.calls);

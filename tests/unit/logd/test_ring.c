@@ -277,6 +277,25 @@ static void test_lossy_drops_whole_records_and_marks_the_hole(void **state)
 	close_pair(&p);
 }
 
+/* No reader takes more.  What comes later is in the stream, with the hole in front. */
+static void test_drops_a_record_over_the_largest(void **state)
+{
+	char bytes[8] = "";
+	struct iovec huge[] = {{bytes, sizeof(bytes)}, {bytes, SR_RECORD_MAX}}; /* the second one is not looked at */
+	const struct sr_mark_payload *mark;
+	struct pair p;
+
+	open_pair(&p, SMALL);
+	assert_int_equal(sr_ring_writev(&p.out, SR_REC_CALL, huge, 2), -EMSGSIZE);
+	put_number(&p.out, 77);
+	mark = (const void *)(front(&p.in) + 1);
+	assert_int_equal(mark->reason, SR_MARK_DROPPED);
+	assert_int_equal(mark->skipped_sns, 1);
+	pop(&p.in);
+	assert_int_equal(*(const uint64_t *)(front(&p.in) + 1), 77);
+	close_pair(&p);
+}
+
 static void fail_of_waiting(void *ring)
 {
 	fail_msg("a lossy ring waits");
@@ -569,6 +588,7 @@ int main(void)
 	    cmocka_unit_test(test_signals_at_any_instruction_corrupt_nothing),
 	    cmocka_unit_test(test_lossy_drops_whole_records_and_marks_the_hole),
 	    cmocka_unit_test(test_lossy_never_waits_for_a_large_record),
+	    cmocka_unit_test(test_drops_a_record_over_the_largest),
 	    cmocka_unit_test(test_producer_waits_for_room_and_calls_its_hook),
 	    cmocka_unit_test(test_stopped_ring_drops_without_waiting),
 	    cmocka_unit_test(test_any_sequence_comes_out_as_it_went_in),
