@@ -252,7 +252,7 @@ static const char *call_words(void *argument, int32_t number, uint32_t thread, u
 	if (rank == g->t.ranks_n || !sr_timeline_find(&g->t, rank, thread, sn, &p))
 		return "";
 	s = sr_timeline_slice(&g->t, p);
-	if (sn >= s->sn + s->count)
+	if (sn > s->sn + (s->count - 1) * s->stride)
 		return "";
 	site = sr_names_site(&g->names, rank, s->site);
 	snprintf(text, sizeof(text), "%s%s%s", sr_names_call(&g->names, rank, s->kind),

@@ -36,6 +36,8 @@ struct walk {
 	bool (*see)(void *argument, const struct sr_channel_use *u);
 	void *argument;
 	enum { NOT_ASKED, NOT_INTERESTING, INTERESTING } interest[SR_LOG_CALLS]; /* by kind of call */
+	bool *shares; /* NULL: not asked */
+	bool shares_not[SR_LOG_CALLS]; /* by kind of call: it cannot */
 };
 
 /* ------------------------------------------------------------------ fields */
@@ -277,6 +279,29 @@ static bool is_kind_of_interest(struct walk *w, uint16_t kind)
 	return w->interest[n] == INTERESTING;
 }
 
+/* Does the call give the process memory that others may have as well? */
+static bool is_sharing(struct walk *w, const struct sr_entry *e)
+{
+	const size_t n = (size_t)e->kind - SR_REC_CALL;
+	const char *name = n >= SR_LOG_CALLS || w->shares_not[n] ? NULL : sr_schema_name(w->schema, e->kind);
+	json_t *call;
+	char *path;
+	bool is;
+
+	if (name && strcmp(name, "shmat") && strcmp(name, "openat"))
+		w->shares_not[n] = true;
+	if (!name || w->shares_not[n])
+		return false;
+	if (!strcmp(name, "shmat"))
+		return true;
+	call = sr_schema_decode(w->schema, e->kind, e->payload, e->size);
+	path = sr_trace_bytes(field(call, "in", "path"), NULL);
+	is = path && !strncmp(path, "/dev/shm/", 9) && result_of(call) >= 0;
+	free(path);
+	json_decref(call);
+	return is;
+}
+
 static void advance(struct walk *w, struct source *s)
 {
 	struct sr_entry e;
@@ -286,6 +311,8 @@ static void advance(struct walk *w, struct source *s)
 	while (!s->call && sr_stream_next(s->stream, &e) > 0) {
 		if (e.kind < SR_REC_CALL || e.size < sizeof(struct sr_call_head))
 			continue;
+		if (w->shares && !*w->shares)
+			*w->shares = is_sharing(w, &e);
 		if (!is_kind_of_interest(w, e.kind))
 			continue;
 		s->name = sr_schema_name(w->schema, e.kind);
@@ -344,9 +371,9 @@ static void close_sources(struct walk *w)
 
 int sr_channels_walk(struct sr_trace *t, int32_t rank,
 		     bool (*see)(void *argument, const struct sr_channel_use *u), void *argument,
-		     struct sr_error *err)
+		     bool *shares, struct sr_error *err)
 {
-	struct walk w = {.rank = rank, .see = see, .argument = argument};
+	struct walk w = {.rank = rank, .see = see, .argument = argument, .shares = shares};
 	struct source *s;
 	bool more = true;
 	int ret;
@@ -396,51 +423,6 @@ bool sr_channels_are_linked(const struct sr_channel *to, int32_t to_rank,
 	    contradict(to->peer, from->local) || contradict(from->peer, to->local))
 		return false;
 	return is_address_of(to->peer, from->local) || is_address_of(from->peer, to->local);
-}
-
-/* other: calls that have another name, by kind. */
-static bool is_sharing(const struct sr_schema *schema, const struct sr_entry *e, bool other[SR_LOG_CALLS])
-{
-	const size_t n = (size_t)e->kind - SR_REC_CALL;
-	const char *name = n >= SR_LOG_CALLS || other[n] ? NULL : sr_schema_name(schema, e->kind);
-	json_t *call;
-	char *path;
-	bool is;
-
-	if (name && strcmp(name, "shmat") && strcmp(name, "openat"))
-		other[n] = true;
-	if (!name || other[n])
-		return false;
-	if (!strcmp(name, "shmat"))
-		return true;
-	call = sr_schema_decode(schema, e->kind, e->payload, e->size);
-	path = sr_trace_bytes(field(call, "in", "path"), NULL);
-	is = path && !strncmp(path, "/dev/shm/", 9) && result_of(call) >= 0;
-	free(path);
-	json_decref(call);
-	return is;
-}
-
-int sr_channels_share(struct sr_trace *t, int32_t rank, bool *shares, struct sr_error *err)
-{
-	struct sr_schema *schema = sr_schema_of(t, rank, err);
-	bool other[SR_LOG_CALLS] = {false};
-	const uint32_t *threads;
-	size_t n = sr_trace_threads(t, rank, &threads);
-	int ret = schema ? 0 : -EBADMSG;
-
-	*shares = false;
-	for (size_t i = 0; i < n && !ret && !*shares; i++) {
-		struct sr_stream *s;
-		struct sr_entry e;
-
-		ret = sr_stream_open(&s, t, rank, threads[i], err);
-		while (!ret && !*shares && sr_stream_next(s, &e) > 0)
-			*shares = is_sharing(schema, &e, other);
-		sr_stream_close(s);
-	}
-	sr_schema_free(schema);
-	return ret;
 }
 
 json_t *sr_channels_call(struct sr_trace *t, int32_t rank, uint32_t thread, uint64_t sn)

@@ -41,21 +41,16 @@ struct sr_channel_use {
 
 /*
  * Calls the function for each of them, in an order in which they can have happened, until it returns
- * false.  0, or -errno and a sentence.
+ * false.  shares: NULL, or set if this rank has memory that other processes may have as well (System V, /dev/shm): what they
+ * tell each other there is in no record.  0, or -errno and a sentence.
  */
 int sr_channels_walk(struct sr_trace *t, int32_t rank,
 		     bool (*see)(void *argument, const struct sr_channel_use *u), void *argument,
-		     struct sr_error *err);
+		     bool *shares, struct sr_error *err);
 
 /* May what was written to `from` have been read from `to`?  The ranks have to be known: of pairs. */
 bool sr_channels_are_linked(const struct sr_channel *to, int32_t to_rank,
 			    const struct sr_channel *from, int32_t from_rank);
-
-/*
- * Has this rank memory that other processes may have as well (System V, /dev/shm)?  What they tell each other there
- * is in no record.  0, or -errno and a sentence.
- */
-int sr_channels_share(struct sr_trace *t, int32_t rank, bool *shares, struct sr_error *err);
 
 /* A call of a rank as sr_schema_decode() makes it, with its name in "call"; NULL: there is none. */
 json_t *sr_channels_call(struct sr_trace *t, int32_t rank, uint32_t thread, uint64_t sn);

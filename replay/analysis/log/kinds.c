@@ -68,6 +68,7 @@ static const struct {
     {CALL(rdma_disconnect), SR_WHAT_CM_DISCONNECT, 0},
     {CALL(rdma_destroy_qp), SR_WHAT_CM_DESTROY, 0},
     {CALL(rdma_destroy_ep), SR_WHAT_CM_DESTROY, 0},
+    {CALL(rdma_destroy_id), SR_WHAT_CM_DESTROY_ID, 0},
     {CALL(sreplay_on_annotation), SR_WHAT_ANNOTATION, 0},
 };
 

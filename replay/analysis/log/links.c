@@ -120,9 +120,17 @@ static int see_cm(struct pass *p, const struct sr_log_call *c)
 		qp = add_qp(p, v.qp, v.qp_num, v.qp_type);
 	if (!qp)
 		return -ENOMEM;
-	if (qp->end != SR_NO_END || !sr_keymap_get(&p->cm_peers, v.id, &peer_number))
+	if (qp->end != SR_NO_END || !sr_keymap_get(&p->cm_peers, v.id, &peer_number) || !peer_number)
 		return 0;
 	return add_end(p, qp, v.qp, (uint32_t)peer_number, c) ? 0 : -ENOMEM;
+}
+
+/* The next identifier at this address has another peer; one that connects has none yet when it gets its queue pair. */
+static int forget_peer(struct pass *p, uint64_t id)
+{
+	uint64_t before;
+
+	return sr_keymap_get(&p->cm_peers, id, &before) ? sr_keymap_put(&p->cm_peers, id, 0) : 0;
 }
 
 static int see_mr(struct sr_links_rank *r, const struct sr_log_call *c)
@@ -190,6 +198,9 @@ static int see(struct pass *p, const struct sr_log_call *c)
 	case SR_WHAT_CM_CONNECT:
 	case SR_WHAT_CM_REQUEST:
 		return see_cm(p, c);
+	case SR_WHAT_CM_DESTROY:
+	case SR_WHAT_CM_DESTROY_ID:
+		return forget_peer(p, sr_log_destroyed(c));
 	default:
 		return 0;
 	}

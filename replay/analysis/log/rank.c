@@ -376,7 +376,8 @@ static int take_record_of_call(struct sr_log_rank *r, struct source *s, const st
 	struct sr_call_head head;
 	int got;
 
-	s->last_sn = e->sn;
+	if (sr_entry_last_sn(e) > s->last_sn)
+		s->last_sn = sr_entry_last_sn(e);
 	s->again.size = 0;
 	if (!matters(r, s, what, place)) {
 		if (get_head(e, &head) && head.orders)
@@ -459,7 +460,7 @@ static int advance(struct sr_log_rank *r, struct source *s)
 		return take_again(r, s);
 	while ((got = next_entry(r, s)) > 0) {
 		if (e->kind == SR_REC_REPEAT) {
-			s->last_sn = e->sn + e->count - 1;
+			s->last_sn = sr_entry_last_sn(e);
 			s->again.left = s->again.size ? e->count : 0;
 			s->again.sn = e->sn;
 			if (s->again.left)
@@ -516,6 +517,8 @@ static int open_source(struct sr_log_rank *r, struct source *s, struct sr_trace 
 {
 	int ret = sr_stream_open(&s->stream, t, r->number, thread, err);
 
+	if (!ret)
+		sr_stream_fold_cycles(s->stream);
 	s->thread = thread;
 	s->cut = true;
 	if (!ret)

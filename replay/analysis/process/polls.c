@@ -52,18 +52,18 @@ static bool get_poll(const struct sr_log_call *c, struct sr_log_polled *v)
 	return true;
 }
 
-/* A segment's bytes; without data where the trace leaves a message out (left_out.h). */
+/* A segment's bytes; without data where the trace leaves them out (left_out.h). */
 struct arrived {
 	uint64_t address;
 	uint32_t length;
 	const uint8_t *data;
 };
 
-static struct arrived arrived_of(const struct sr_wire_segment *s, bool is_received)
+static struct arrived arrived_of(const struct sr_wire_segment *s)
 {
 	struct sr_left_out l;
 
-	if (!is_received || !(s->addr & SR_LEFT_OUT) || !sr_left_out_get(&l, s->data.p, s->data.n))
+	if (!(s->addr & SR_LEFT_OUT) || !sr_left_out_get(&l, s->data.p, s->data.n))
 		return (struct arrived){s->addr, s->data.n, s->data.p};
 	return (struct arrived){s->addr & ~SR_LEFT_OUT, l.length, NULL};
 }
@@ -77,11 +77,10 @@ struct polling {
 
 /*
  * Reports the next segments, up to `length` bytes, as values of this completion; returns how many
- * bytes there were.  first: where they must begin; 0: anywhere.  is_received: by a receive, whose bytes
- * the trace may leave out.
+ * bytes there were.  first: where they must begin; 0: anywhere.
  */
 static int64_t report_segments(struct polling *s, struct sr_value *v, uint64_t length,
-			       uint64_t first, bool is_received)
+			       uint64_t first)
 {
 	struct process *p = s->p;
 	uint64_t reported = 0, remote = v->remote;
@@ -95,7 +94,7 @@ static int64_t report_segments(struct polling *s, struct sr_value *v, uint64_t l
 		sr_get_segment_fields(&next, &segment);
 		if (next.bad)
 			return -EBADMSG;
-		found = arrived_of(&segment, is_received);
+		found = arrived_of(&segment);
 		/* Memory that the CPU cannot read was not recorded. */
 		if (first && !reported && found.address != first)
 			break;
@@ -139,7 +138,7 @@ static int ended(struct polling *s, const struct qp *q, struct request *rq)
 	v.posted = rq->posted;
 	v.request = rq->number;
 	v.flags = sr_log_link_flags(p, q);
-	reported = report_segments(s, &v, rq->length, rq->first_sge, false);
+	reported = report_segments(s, &v, rq->length, rq->first_sge);
 	if (reported < 0 || rq->fetched)
 		return reported < 0 ? (int)reported : 0;
 	rq->fetched = true;
@@ -355,7 +354,7 @@ static int received(struct polling *s, struct qp *q, const struct completion *c)
 		return err;
 	if (c->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
 		return 0;
-	reported = report_segments(s, &v, c->byte_len, 0, true);
+	reported = report_segments(s, &v, c->byte_len, 0);
 	return reported < 0 ? (int)reported : 0;
 }
 
@@ -367,7 +366,7 @@ static int report_rest(struct polling *s)
 	if (s->segment == s->poll.segments_n)
 		return 0;
 	s->p->counts->unexpected++;
-	reported = report_segments(s, &v, UINT64_MAX, 0, false);
+	reported = report_segments(s, &v, UINT64_MAX, 0);
 	return reported < 0 ? (int)reported : 0;
 }
 

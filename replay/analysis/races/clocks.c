@@ -9,6 +9,7 @@
 
 /* By surety, then chain. */
 struct clock {
+	struct clock *next; /* of those that are not used */
 	uint32_t chains;
 	uint32_t at[];
 };
@@ -20,8 +21,12 @@ struct choice {
 	struct clock *all;
 };
 
-struct place {
+/* Where a moment is in its chain: what is asked for most. */
+struct stamp {
 	uint32_t chain, number; /* number 0: the pass has not come there */
+};
+
+struct place {
 	uint32_t waits, sure_waits;
 	struct clock *before, *read; /* joins of what comes before; read: by what the moment read */
 	struct choice *choices;
@@ -34,7 +39,10 @@ struct chain {
 
 struct sr_race_clocks {
 	const struct sr_race_model *m;
-	struct place *places;
+	struct stamp *stamps; /* by moment */
+	struct place *places; /* by moment */
+	struct clock *spare;  /* clocks of `width` chains: each moment needs one, for a short time */
+	uint32_t width;
 	struct chain *chains;
 	size_t chains_n, chains_room;
 	uint32_t *first_chain; /* by lane */
@@ -55,10 +63,11 @@ struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m)
 		return NULL;
 	c->m = m;
 	c->at = SR_NO_MOMENT;
+	c->stamps = calloc(m->moments_n + 1, sizeof(*c->stamps));
 	c->places = calloc(m->moments_n + 1, sizeof(*c->places));
 	c->ready = malloc((m->moments_n + 1) * sizeof(*c->ready));
 	c->first_chain = malloc((m->lanes_n + 1) * sizeof(*c->first_chain));
-	if (!c->places || !c->ready || !c->first_chain) {
+	if (!c->stamps || !c->places || !c->ready || !c->first_chain) {
 		sr_race_clocks_free(c);
 		return NULL;
 	}
@@ -84,6 +93,17 @@ static void free_choices(struct place *p)
 	p->choices = NULL;
 }
 
+static void free_spare(struct sr_race_clocks *c)
+{
+	struct clock *next;
+
+	for (struct clock *k = c->spare; k; k = next) {
+		next = k->next;
+		free(k);
+	}
+	c->spare = NULL;
+}
+
 void sr_race_clocks_free(struct sr_race_clocks *c)
 {
 	if (!c)
@@ -93,6 +113,8 @@ void sr_race_clocks_free(struct sr_race_clocks *c)
 		free(c->places[i].read);
 		free_choices(&c->places[i]);
 	}
+	free_spare(c);
+	free(c->stamps);
 	free(c->places);
 	free(c->ready);
 	free(c->first_chain);
@@ -151,10 +173,10 @@ static uint32_t force(struct sr_race_clocks *c)
 {
 	size_t i;
 
-	while (c->places[c->first_open].number)
+	while (c->stamps[c->first_open].number)
 		c->first_open++;
 	for (i = c->first_open; i < c->m->moments_n; i++)
-		if (!c->places[i].number && !c->places[i].sure_waits)
+		if (!c->stamps[i].number && !c->places[i].sure_waits)
 			break;
 	if (i == c->m->moments_n) {
 		i = c->first_open;
@@ -166,15 +188,43 @@ static uint32_t force(struct sr_race_clocks *c)
 
 /* ----------------------------------------------------------------- clocks */
 
-static struct clock *make_clock(struct sr_race_clocks *c, uint32_t chains)
+static size_t bytes_of(const struct clock *k)
 {
-	struct clock *k = calloc(1, sizeof(*k) + (size_t)SR_SURETIES * chains * sizeof(k->at[0]));
+	return (size_t)SR_SURETIES * k->chains * sizeof(k->at[0]);
+}
 
-	if (!k)
-		c->error = -ENOMEM;
+/* With room for all chains that there are; what is in it is not set. */
+static struct clock *make_clock(struct sr_race_clocks *c)
+{
+	struct clock *k = c->spare;
+
+	if (c->width < c->chains_n || !c->width) {
+		free_spare(c);
+		c->width = (uint32_t)c->chains_n + 8;
+		k = NULL;
+	}
+	if (k) {
+		c->spare = k->next;
+		return k;
+	}
+	k = malloc(sizeof(*k) + (size_t)SR_SURETIES * c->width * sizeof(k->at[0]));
+	if (k)
+		k->chains = c->width;
 	else
-		k->chains = chains;
+		c->error = -ENOMEM;
 	return k;
+}
+
+static void drop_clock(struct sr_race_clocks *c, struct clock *k)
+{
+	if (!k)
+		return;
+	if (k->chains != c->width) {
+		free(k);
+		return;
+	}
+	k->next = c->spare;
+	c->spare = k;
 }
 
 /* Room for all chains that there are. */
@@ -184,10 +234,12 @@ static struct clock *widen(struct sr_race_clocks *c, struct clock *k)
 
 	if (k && k->chains >= c->chains_n)
 		return k;
-	wide = make_clock(c, (uint32_t)c->chains_n + 8);
+	wide = make_clock(c);
+	if (wide)
+		memset(wide->at, 0, bytes_of(wide));
 	for (size_t s = 0; wide && k && s < SR_SURETIES; s++)
 		memcpy(wide->at + s * wide->chains, k->at + s * k->chains, k->chains * sizeof(k->at[0]));
-	free(k);
+	drop_clock(c, k);
 	return wide;
 }
 
@@ -195,22 +247,18 @@ static struct clock *widen(struct sr_race_clocks *c, struct clock *k)
 static void join(struct sr_race_clocks *c, struct clock **to, const struct clock *from, enum sr_surety surety)
 {
 	/* What is the first to come is copied. */
-	if (!*to && from && surety == SR_SURE && from->chains >= c->chains_n) {
-		const size_t bytes = sizeof(*from) + (size_t)SR_SURETIES * from->chains * sizeof(from->at[0]);
-
-		*to = malloc(bytes);
+	if (!*to && from && surety == SR_SURE && from->chains == c->width && from->chains >= c->chains_n) {
+		*to = make_clock(c);
 		if (*to)
-			memcpy(*to, from, bytes);
-		else
-			c->error = -ENOMEM;
+			memcpy((*to)->at, from->at, bytes_of(from));
 		return;
 	}
 	*to = widen(c, *to);
 	if (!*to || !from)
 		return;
 	for (size_t s = surety; s < SR_SURETIES; s++) {
-		uint32_t *at = (*to)->at + s * (*to)->chains;
-		const uint32_t *add = from->at + s * from->chains;
+		uint32_t *restrict at = (*to)->at + s * (*to)->chains;
+		const uint32_t *restrict add = from->at + s * from->chains;
 
 		const uint32_t n = from->chains < (*to)->chains ? from->chains : (*to)->chains;
 
@@ -297,7 +345,7 @@ static void hand_on(struct sr_race_clocks *c, uint32_t moment, struct clock **kn
 
 		o = &c->m->orders[i];
 		to = &c->places[o->to];
-		if (to->number)
+		if (c->stamps[o->to].number)
 			continue; /* it was forced */
 		its = o->is_read ? &to->read : &to->before;
 		if (o->choice)
@@ -317,26 +365,29 @@ static void hand_on(struct sr_race_clocks *c, uint32_t moment, struct clock **kn
 static void pass(struct sr_race_clocks *c, uint32_t moment)
 {
 	struct place *p = &c->places[moment];
+	struct stamp *stamp = &c->stamps[moment];
 	struct clock *whole = NULL;
 
-	free(c->now);
+	drop_clock(c, c->now);
 	c->now = p->before;
 	p->before = NULL;
 	join(c, &whole, c->now, SR_SURE);
-	join(c, &whole, p->read, SR_SURE);
-	free(p->read);
+	if (p->read)
+		join(c, &whole, p->read, SR_SURE);
+	drop_clock(c, p->read);
 	p->read = NULL;
-	join_choices(c, p, whole);
-	p->chain = chain_for(c, c->m->moments[moment].lane, whole);
+	if (p->choices)
+		join_choices(c, p, whole);
+	stamp->chain = chain_for(c, c->m->moments[moment].lane, whole);
 	if (!c->error)
 		whole = widen(c, whole);
 	if (!c->error) {
-		p->number = ++c->chains[p->chain].last;
+		stamp->number = ++c->chains[stamp->chain].last;
 		for (size_t s = 0; s < SR_SURETIES; s++)
-			whole->at[s * whole->chains + p->chain] = p->number;
+			whole->at[s * whole->chains + stamp->chain] = stamp->number;
 		hand_on(c, moment, &whole);
 	}
-	free(whole);
+	drop_clock(c, whole);
 }
 
 uint32_t sr_race_clocks_next(struct sr_race_clocks *c)
@@ -353,11 +404,11 @@ uint32_t sr_race_clocks_next(struct sr_race_clocks *c)
 
 bool sr_race_is_before(const struct sr_race_clocks *c, uint32_t before, enum sr_surety surety)
 {
-	const struct place *p;
+	const struct stamp *p;
 
 	if (before == SR_NO_MOMENT)
 		return false;
-	p = &c->places[before];
+	p = &c->stamps[before];
 	return p->number && c->now && p->chain < c->now->chains &&
 	       c->now->at[surety * c->now->chains + p->chain] >= p->number;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "logd/base/opcodes.h"
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/process/process.h"
 #include "replay/analysis/races/annotations.h"
@@ -40,7 +41,8 @@ static int begin(struct sr_collect *c)
 		r->moment = r->call = r->load = SR_NO_MOMENT;
 		r->sampled = malloc(SR_SAMPLED_MOST * sizeof(*r->sampled));
 		r->unseen = malloc(SR_SAMPLED_MOST * sizeof(*r->unseen));
-		if (!r->sampled || !r->unseen)
+		r->heard = calloc(links->ranks_n + 1, sizeof(*r->heard));
+		if (!r->sampled || !r->unseen || !r->heard)
 			return -ENOMEM;
 		if (links->ranks[i].member < 0)
 			c->run->has_clocks = false;
@@ -67,11 +69,13 @@ static void release(struct sr_collect *c)
 	for (size_t i = 0; c->ranks && i < c->how->links->ranks_n; i++) {
 		free(c->ranks[i].sampled);
 		free(c->ranks[i].unseen);
+		free(c->ranks[i].heard);
 		free(c->ranks[i].clocked);
 		free(c->ranks[i].gathered);
 		free(c->ranks[i].fetched);
 		free(c->ranks[i].events);
 		sr_keymap_free(&c->ranks[i].event_places);
+		sr_keymap_free(&c->ranks[i].blind);
 	}
 	for (size_t i = 0; i < c->queues_n; i++) {
 		sr_race_queue_free(&c->queues[i]->q);
@@ -86,6 +90,7 @@ static void release(struct sr_collect *c)
 	sr_race_producers_free(c->producers);
 	sr_race_sockets_free(&c->sockets);
 	sr_keymap_free(&c->polled);
+	sr_keymap_free(&c->last_fetched);
 	sr_keymap_free(&c->closing_places);
 	free(c->closings);
 	sr_annotations_free(&c->annotations);
@@ -94,15 +99,6 @@ static void release(struct sr_collect *c)
 	free(c->fetched);
 	free(c->stored);
 	free(c->reads);
-}
-
-static int find_results(struct sr_collect *c, const bool *all, struct sr_error *err)
-{
-	const struct sr_process_hooks hooks = {.value = sr_collect_result, .progress = take_progress, .argument = c};
-	int ret = sr_process(c->how->trace, c->how->links, all, &hooks, &c->run->counts, err);
-
-	c->results->are_all = !ret;
-	return ret;
 }
 
 static int collect(struct sr_collect *c, const bool *all, struct sr_error *err)
@@ -133,32 +129,67 @@ static int collect(struct sr_collect *c, const bool *all, struct sr_error *err)
 	return c->run->model.is_full ? sr_error_set(err, -ENOMEM, "no memory left") : 0;
 }
 
+static void count_lacking(struct sr_collect *c)
+{
+	uint64_t value;
+
+	c->results->lacking = 0;
+	for (size_t i = 0; i < c->requests_n; i++)
+		c->results->lacking += sr_op(c->requests[i].opcode) & SR_OP_ATOMIC && c->requests[i].over != SR_NO_MOMENT &&
+				       !sr_keymap_get(&c->results->values, i + 1, &value);
+}
+
+static void release_pass(struct sr_collect *c, const struct sr_collect *fresh)
+{
+	release(c);
+	sr_race_run_free(c->run);
+	if (c->how->watches)
+		sr_race_watches_restart(c->how->watches);
+	*c = *fresh;
+	c->passes = 2;
+}
+
+/* A whole pass: where a request fetched into memory that others write, only a later load tells what it was. */
+static int find_results(struct sr_collect *c, const bool *all, struct sr_error *err)
+{
+	int ret;
+
+	c->finds_results = true;
+	ret = collect(c, all, err);
+	count_lacking(c);
+	c->results->are_all = !ret;
+	c->results->were_watched = c->how->watches;
+	return ret;
+}
+
 int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *how, struct sr_error *err)
 {
-	struct sr_race_results own = {0};
+	struct sr_race_results own = {0}, *results = how->results ? how->results : &own;
 	const struct sr_collect fresh = {.run = run, .how = how, .m = &run->model, .take_value = sr_collect_value,
-					 .results = how->results ? how->results : &own, .passes = 1};
+					 .results = results, .passes = 1};
 	struct sr_collect c = fresh;
 	bool *all = malloc(how->links->ranks_n + 1);
-	int ret;
+	int ret = 0;
 
 	if (!all)
 		return sr_error_set(err, -ENOMEM, "no memory left");
 	memset(all, true, how->links->ranks_n + 1);
-	ret = collect(&c, all, err);
+	/* Loads that were watched may tell what is lacking. */
+	c.lacks_results = results->lacking && how->watches && !results->were_watched;
+	if (!c.lacks_results)
+		ret = collect(&c, all, err);
 	if (c.lacks_results) {
-		release(&c);
-		sr_race_run_free(run);
-		c = fresh;
-		c.passes = 2;
+		release_pass(&c, &fresh);
 		ret = find_results(&c, all, err);
-		c.pass = 1;
-		if (!ret)
+		if (!ret) {
+			release_pass(&c, &fresh);
+			c.pass = 1;
 			ret = collect(&c, all, err);
+		}
 	}
 	/* None, if none were lacking. */
 	if (!ret)
-		c.results->are_all = true;
+		results->are_all = true;
 	release(&c);
 	sr_keymap_free(&own.values);
 	free(all);

@@ -28,6 +28,7 @@ struct sr_collected_request {
 	bool is_unknown; /* not all are known that can have left what it fetched */
 	bool has_value;  /* the trace has it */
 	bool is_stored;  /* a store of the memory's owner may have */
+	bool is_changed; /* its rank had fetched something else there before */
 };
 
 /* A receive that was posted. */
@@ -48,6 +49,7 @@ struct sr_collected_queue {
 	size_t pieces_n, pieces_room;
 	bool is_shared;
 	size_t rank;
+	uint32_t arrivals; /* a lane: messages come to its receives; SR_NO_MOMENT: none has */
 	size_t last_read; /* its access */
 };
 
@@ -105,6 +107,7 @@ struct sr_fetched_order {
 	size_t of_rank, event; /* in its events */
 	uint32_t from, call;
 	bool is_by_post;
+	bool is_older; /* they told it before: only of what is known to be newer than what was fetched before */
 };
 
 /* What a rank found in others' clocks at its position. */
@@ -176,11 +179,13 @@ struct sr_collected_rank {
 	const struct sr_position *known; /* of struct sr_completed */
 	struct sr_sampled *sampled; /* the last SR_SAMPLED_MOST, with watched loads */
 	size_t sampled_n;
-	uint32_t *unseen; /* SR_SAMPLED_MOST: requests whose bytes were read with others since the last call, and may have been loaded unseen */
+	struct sr_keymap blind; /* pages whose loads are not all seen */
+	uint32_t *unseen; /* SR_SAMPLED_MOST: requests whose bytes of such pages were read with others since the last call */
 	size_t unseen_n;
 	struct sr_keymap event_places;
 	struct sr_collected_event *events;
 	size_t events_n, events_room;
+	size_t *heard; /* by rank: the last of its events that this one has found in clocks, plus 1; 0: none */
 	bool has_outside; /* a queue pair leads to a rank that was not recorded */
 	bool has_loaded_in_flight; /* flight.h */
 };
@@ -208,7 +213,9 @@ struct sr_collect {
 	struct sr_fetched_order *fetched; /* known at the end */
 	size_t fetched_n, fetched_room;
 	struct sr_keymap polled; /* memory that READs poll */
+	struct sr_keymap last_fetched; /* by rank and memory: a checksum of what it fetched there last */
 	struct sr_race_results *results;
+	bool finds_results; /* the pass is for that */
 	bool lacks_results; /* the pass has ended, since it met an atomic, and `results` does not have what they returned */
 	unsigned int pass, passes; /* over the trace */
 	struct sr_lock_request *lock_requests;

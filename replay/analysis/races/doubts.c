@@ -4,12 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * Moments have places here, in an order in which those that come before others are before them (but for orders that contradict
+ * each other): a question is one pass over all that come before or after.
+ */
 struct sr_race_doubts {
 	const struct sr_race_run *r;
-	uint32_t *first, *from; /* orders backwards: those to moment i come from from[first[i]] ... */
+	uint32_t *place;  /* by moment */
+	uint32_t *moment; /* by place */
+	uint32_t *first, *from; /* orders backwards, of places: those to place i come from from[first[i]] ... */
 	uint8_t *sorts; /* of each of `from` */
-	uint32_t *todo;
-	uint8_t *marks;
+	struct backward {
+		uint32_t from, to;
+		uint8_t sorts;
+	} *backward; /* orders from a later place */
+	size_t backward_n;
+	uint8_t *marks; /* by place */
 	uint8_t *tried; /* by rank */
 	size_t ranks;
 	uint32_t **beside; /* by border: see beside() */
@@ -34,6 +44,12 @@ enum {
 	IS_READ = 16,    /* beside one of these: it read what the other one wrote */
 	IN_THIS_RUN = IS_SURE | IS_SEEN,
 	MAY_BE = IS_SURE | IS_DOUBTFUL | IS_SEEN | IS_BOUND,
+	SORTS = 32,
+};
+
+/* A mark, and the orders by which it goes on. */
+struct spread {
+	uint8_t mark, sorts;
 };
 
 static uint8_t sort_of(const struct sr_moment_order *o)
@@ -45,6 +61,76 @@ static uint8_t sort_of(const struct sr_moment_order *o)
 	return o->is_bound ? IS_BOUND : o->surety == SR_DOUBTFUL ? IS_DOUBTFUL : IS_SEEN;
 }
 
+/* Gives all moments places: each behind those that it waits for; if all wait for each other, the first one goes on.  false: no memory. */
+static bool place_moments(struct sr_race_doubts *d)
+{
+	const struct sr_race_model *m = &d->r->model;
+	uint32_t *waits = malloc((m->moments_n + 1) * sizeof(*waits));
+	size_t placed = 0, next = 0, open = 0;
+
+	if (!waits)
+		return false;
+	for (size_t i = 0; i < m->moments_n; i++) {
+		waits[i] = m->moments[i].waits;
+		d->place[i] = SR_NO_MOMENT;
+		if (!waits[i]) {
+			d->place[i] = (uint32_t)placed;
+			d->moment[placed++] = (uint32_t)i;
+		}
+	}
+	while (next < m->moments_n) {
+		while (next == placed && d->place[open] != SR_NO_MOMENT)
+			open++;
+		if (next == placed) {
+			d->place[open] = (uint32_t)placed;
+			d->moment[placed++] = (uint32_t)open;
+		}
+		for (uint32_t k = m->moments[d->moment[next++]].orders; k != SR_NO_MOMENT; k = m->orders[k].next) {
+			const uint32_t to = m->orders[k].to;
+
+			if (--waits[to] || d->place[to] != SR_NO_MOMENT)
+				continue;
+			d->place[to] = (uint32_t)placed;
+			d->moment[placed++] = to;
+		}
+	}
+	free(waits);
+	return true;
+}
+
+static void list_orders(struct sr_race_doubts *d)
+{
+	const struct sr_race_model *m = &d->r->model;
+
+	/* Some are in no list any more. */
+	for (size_t i = 0; i < m->moments_n; i++)
+		for (uint32_t k = m->moments[i].orders; k != SR_NO_MOMENT; k = m->orders[k].next)
+			d->first[d->place[m->orders[k].to] + 2]++;
+	for (size_t i = 2; i < m->moments_n + 2; i++)
+		d->first[i] += d->first[i - 1];
+	for (size_t i = 0; i < m->moments_n; i++)
+		for (uint32_t k = m->moments[d->moment[i]].orders; k != SR_NO_MOMENT; k = m->orders[k].next) {
+			const uint32_t to = d->place[m->orders[k].to], at = d->first[to + 1]++;
+
+			d->from[at] = (uint32_t)i;
+			d->sorts[at] = sort_of(&m->orders[k]);
+			d->backward_n += i > to;
+		}
+}
+
+/* false: no memory. */
+static bool list_backward(struct sr_race_doubts *d)
+{
+	size_t n = 0;
+
+	d->backward = malloc((d->backward_n + 1) * sizeof(*d->backward));
+	for (size_t to = 0; d->backward && d->backward_n && to < d->r->model.moments_n; to++)
+		for (uint32_t i = d->first[to]; i < d->first[to + 1]; i++)
+			if (d->from[i] > to)
+				d->backward[n++] = (struct backward){d->from[i], (uint32_t)to, d->sorts[i]};
+	return d->backward;
+}
+
 struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r)
 {
 	const struct sr_race_model *m = &r->model;
@@ -53,32 +139,25 @@ struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r)
 	if (!d)
 		return NULL;
 	d->r = r;
+	d->place = malloc((m->moments_n + 1) * sizeof(*d->place));
+	d->moment = malloc((m->moments_n + 1) * sizeof(*d->moment));
 	d->first = calloc(m->moments_n + 2, sizeof(*d->first));
 	d->from = malloc((m->orders_n + 1) * sizeof(*d->from));
 	d->sorts = malloc(m->orders_n + 1);
-	d->todo = malloc((m->moments_n + 1) * sizeof(*d->todo));
 	d->marks = malloc(m->moments_n + 1);
 	for (size_t i = 0; i < r->borders_n; i++)
 		d->ranks = r->borders[i].rank >= d->ranks ? r->borders[i].rank + 1 : d->ranks;
 	d->tried = malloc(d->ranks + 1);
 	d->beside = calloc(r->borders_n + 1, sizeof(*d->beside));
-	if (!d->beside || !d->first || !d->from || !d->sorts || !d->todo || !d->marks || !d->tried) {
+	if (!d->beside || !d->place || !d->moment || !d->first || !d->from || !d->sorts || !d->marks || !d->tried || !place_moments(d)) {
 		sr_race_doubts_free(d);
 		return NULL;
 	}
-	/* Some are in no list any more. */
-	for (size_t i = 0; i < m->moments_n; i++)
-		for (uint32_t k = m->moments[i].orders; k != SR_NO_MOMENT; k = m->orders[k].next)
-			d->first[m->orders[k].to + 2]++;
-	for (size_t i = 2; i < m->moments_n + 2; i++)
-		d->first[i] += d->first[i - 1];
-	for (size_t i = 0; i < m->moments_n; i++)
-		for (uint32_t k = m->moments[i].orders; k != SR_NO_MOMENT; k = m->orders[k].next) {
-			const uint32_t at = d->first[m->orders[k].to + 1]++;
-
-			d->from[at] = (uint32_t)i;
-			d->sorts[at] = sort_of(&m->orders[k]);
-		}
+	list_orders(d);
+	if (!list_backward(d)) {
+		sr_race_doubts_free(d);
+		return NULL;
+	}
 	return d;
 }
 
@@ -86,10 +165,12 @@ void sr_race_doubts_free(struct sr_race_doubts *d)
 {
 	if (!d)
 		return;
+	free(d->place);
+	free(d->moment);
 	free(d->first);
 	free(d->from);
 	free(d->sorts);
-	free(d->todo);
+	free(d->backward);
 	free(d->marks);
 	free(d->tried);
 	for (size_t i = 0; d->beside && i < d->r->borders_n; i++)
@@ -98,50 +179,88 @@ void sr_race_doubts_free(struct sr_race_doubts *d)
 	free(d);
 }
 
-static void visit(struct sr_race_doubts *d, uint32_t moment, uint8_t mark, size_t *n)
+/* Which of the marks go on by an order of each sort. */
+static void allow(uint8_t allowed[SORTS], const struct spread *s, size_t n)
 {
-	if (d->marks[moment] & mark)
-		return;
-	d->marks[moment] |= mark;
-	d->todo[(*n)++] = moment;
-}
-
-/* By orders of these sorts.  What was come to first goes on first: so all lanes get on together, through memory that lies together. */
-static void mark_before(struct sr_race_doubts *d, uint32_t moment, uint8_t sorts, uint8_t mark)
-{
-	size_t n = 0;
-
-	visit(d, moment, mark, &n);
-	for (size_t next = 0; next < n; next++) {
-		const uint32_t at = d->todo[next];
-
-		for (uint32_t i = d->first[at]; i < d->first[at + 1]; i++)
-			if (d->sorts[i] & sorts)
-				visit(d, d->from[i], mark, &n);
+	for (unsigned int sort = 0; sort < SORTS; sort++) {
+		allowed[sort] = 0;
+		for (size_t i = 0; i < n; i++)
+			allowed[sort] |= sort & s[i].sorts ? s[i].mark : 0;
 	}
 }
 
-static void mark_after(struct sr_race_doubts *d, uint32_t moment, uint8_t sorts, uint8_t mark)
+static bool has_mark(const struct sr_race_doubts *d, uint32_t moment, uint8_t marks)
 {
-	const struct sr_race_model *m = &d->r->model;
-	size_t n = 0;
+	return d->marks[d->place[moment]] & marks;
+}
 
-	if (moment == SR_NO_MOMENT)
-		return;
-	visit(d, moment, mark, &n);
-	for (size_t next = 0; next < n; next++) {
-		const uint32_t at = d->todo[next];
+static void mark(struct sr_race_doubts *d, uint32_t moment, uint8_t marks)
+{
+	d->marks[d->place[moment]] |= marks;
+}
 
-		for (uint32_t k = m->moments[at].orders; k != SR_NO_MOMENT; k = m->orders[k].next)
-			if (sort_of(&m->orders[k]) & sorts)
-				visit(d, m->orders[k].to, mark, &n);
+/* The marks of all places up to this one go on to what comes before. */
+static void spread_before(struct sr_race_doubts *d, uint32_t place, const struct spread *s, size_t n)
+{
+	uint8_t allowed[SORTS];
+	size_t again = (size_t)place + 1;
+
+	allow(allowed, s, n);
+	while (again) {
+		size_t at = again;
+
+		for (again = 0; at-- > 0;)
+			for (uint32_t i = d->first[at]; d->marks[at] && i < d->first[at + 1]; i++) {
+				uint8_t *to = &d->marks[d->from[i]];
+				const uint8_t more = d->marks[at] & allowed[d->sorts[i]] & (uint8_t)~*to;
+
+				*to |= more;
+				if (more && d->from[i] >= at && d->from[i] + 1u > again)
+					again = d->from[i] + 1u;
+			}
 	}
 }
 
-static void mark_after_access(struct sr_race_doubts *d, const struct sr_access *a, uint8_t mark)
+/* The marks of this place and those behind it go on to what comes after. */
+static void spread_after(struct sr_race_doubts *d, uint32_t place, const struct spread *s)
 {
-	if (a->until == SR_NO_MOMENT || !(d->marks[a->until] & mark))
-		mark_after(d, a->until, MAY_BE, mark);
+	const size_t n = d->r->model.moments_n;
+	uint8_t allowed[SORTS];
+	size_t again = place;
+
+	allow(allowed, s, 1);
+	while (again < n) {
+		for (size_t at = again; at < n; at++) {
+			uint8_t more = 0;
+
+			for (uint32_t i = d->first[at]; i < d->first[at + 1]; i++)
+				more |= d->marks[d->from[i]] & allowed[d->sorts[i]];
+			d->marks[at] |= more;
+		}
+		again = n;
+		for (size_t i = 0; i < d->backward_n; i++) {
+			const struct backward *b = &d->backward[i];
+
+			if (!(d->marks[b->from] & allowed[b->sorts] & (uint8_t)~d->marks[b->to]))
+				continue;
+			d->marks[b->to] |= s->mark;
+			again = b->to < again ? b->to : again;
+		}
+	}
+}
+
+static void mark_after(struct sr_race_doubts *d, uint32_t moment, uint8_t sorts, uint8_t marks)
+{
+	if (moment == SR_NO_MOMENT || has_mark(d, moment, marks))
+		return;
+	mark(d, moment, marks);
+	spread_after(d, d->place[moment], &(struct spread){marks, sorts});
+}
+
+static void mark_before(struct sr_race_doubts *d, uint32_t moment, uint8_t sorts, uint8_t marks)
+{
+	mark(d, moment, marks);
+	spread_before(d, d->place[moment], &(struct spread){marks, sorts}, 1);
 }
 
 /* Finds the moments at which something was told that this entry did not come before in this run: SR_NO_MOMENT ends them.  NULL: no memory. */
@@ -153,7 +272,7 @@ static uint32_t *find_beside(struct sr_race_doubts *d, const struct sr_race_bord
 
 	mark_after(d, entry->moment, IN_THIS_RUN, AFTER_ENTRY);
 	for (size_t i = 0; found && i < r->borders_n; i++)
-		if (!r->borders[i].is_entry && !(d->marks[r->borders[i].moment] & AFTER_ENTRY))
+		if (!r->borders[i].is_entry && !has_mark(d, r->borders[i].moment, AFTER_ENTRY))
 			found[n++] = r->borders[i].moment;
 	if (found)
 		found[n] = SR_NO_MOMENT;
@@ -175,7 +294,7 @@ static const uint32_t *beside(struct sr_race_doubts *d, const struct sr_race_bor
 static bool any_has(const struct sr_race_doubts *d, const uint32_t *moments, uint8_t mark, bool has)
 {
 	for (; *moments != SR_NO_MOMENT; moments++)
-		if (!(d->marks[*moments] & mark) == !has)
+		if (has_mark(d, *moments, mark) == has)
 			return true;
 	return false;
 }
@@ -194,7 +313,7 @@ static bool was_told(struct sr_race_doubts *d, const struct sr_race_border *entr
 		return true;
 	if (!any_has(d, told, surely_before, false))
 		return false;
-	mark_after_access(d, a, after);
+	mark_after(d, a->until, MAY_BE, after);
 	return any_has(d, told, after, true);
 }
 
@@ -215,9 +334,9 @@ static void find_around(const struct sr_race_doubts *d, struct around *r)
 
 		if (lane >= r->ranks)
 			continue;
-		if (!(d->marks[i] & BEFORE_A) && r->first[lane] == SR_NO_MOMENT)
+		if (!has_mark(d, (uint32_t)i, BEFORE_A) && r->first[lane] == SR_NO_MOMENT)
 			r->first[lane] = (uint32_t)i;
-		if (!(d->marks[i] & AFTER_B))
+		if (!has_mark(d, (uint32_t)i, AFTER_B))
 			r->last[lane] = (uint32_t)i;
 	}
 }
@@ -226,7 +345,7 @@ static void find_around(const struct sr_race_doubts *d, struct around *r)
 static bool know_marked(const struct sr_race_doubts *d, const struct around *r, size_t but, uint8_t mark)
 {
 	for (size_t k = 0; k < r->ranks; k++)
-		if (k != but && (r->last[k] == SR_NO_MOMENT || !(d->marks[r->last[k]] & mark)))
+		if (k != but && (r->last[k] == SR_NO_MOMENT || !has_mark(d, r->last[k], mark)))
 			return false;
 	return true;
 }
@@ -275,33 +394,37 @@ static uint8_t asks_about(uint8_t marks)
 
 bool sr_race_comes_before(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b)
 {
-	const uint32_t at = b->from;
+	uint32_t at;
 
-	if (at == SR_NO_MOMENT)
+	if (b->from == SR_NO_MOMENT)
 		return false;
+	at = d->place[b->from];
 	memset(d->marks, 0, d->r->model.moments_n);
 	for (uint32_t i = d->first[at]; i < d->first[at + 1]; i++)
-		if (d->sorts[i] & IS_SURE && !(d->sorts[i] & IS_READ))
-			mark_before(d, d->from[i], IS_SURE, BEFORE_B);
-	return (a->until != SR_NO_MOMENT && d->marks[a->until]) || (a->over != SR_NO_MOMENT && d->marks[a->over]);
+		if (d->sorts[i] & IS_SURE && !(d->sorts[i] & IS_READ)) {
+			d->marks[d->from[i]] |= BEFORE_B;
+			spread_before(d, d->from[i], &(struct spread){BEFORE_B, IS_SURE}, 1);
+		}
+	return (a->until != SR_NO_MOMENT && has_mark(d, a->until, BEFORE_B)) || (a->over != SR_NO_MOMENT && has_mark(d, a->over, BEFORE_B));
 }
 
 uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b)
 {
+	static const struct spread before[] = {
+	    {BEFORE_A, MAY_BE}, {BEFORE_B, MAY_BE}, {SURELY_BEFORE_A, IN_THIS_RUN}, {SURELY_BEFORE_B, IN_THIS_RUN}};
 	const struct sr_race_run *r = d->r;
 
 	if (!r->borders_n)
 		return 0;
 	memset(d->marks, 0, r->model.moments_n);
-	mark_before(d, a->from, MAY_BE, BEFORE_A);
-	mark_before(d, b->from, MAY_BE, BEFORE_B);
-	mark_before(d, a->from, IN_THIS_RUN, SURELY_BEFORE_A);
-	mark_before(d, b->from, IN_THIS_RUN, SURELY_BEFORE_B);
+	mark(d, a->from, BEFORE_A | SURELY_BEFORE_A);
+	mark(d, b->from, BEFORE_B | SURELY_BEFORE_B);
+	spread_before(d, d->place[a->from] > d->place[b->from] ? d->place[a->from] : d->place[b->from], before, sizeof(before) / sizeof(*before));
 	memset(d->tried, 0, d->ranks);
 	/* What a rank was told last can come from all that what it was told before can come from. */
 	for (size_t i = r->borders_n; i-- > 0;) {
 		const struct sr_race_border *e = &r->borders[i];
-		const uint8_t asks = e->is_entry ? asks_about(d->marks[e->moment]) & (uint8_t)~(e->is_socket ? d->tried[e->rank] : 0) : 0;
+		const uint8_t asks = e->is_entry ? asks_about(d->marks[d->place[e->moment]]) & (uint8_t)~(e->is_socket ? d->tried[e->rank] : 0) : 0;
 
 		if ((asks & AFTER_B && was_told(d, e, b, AFTER_B)) || (asks & AFTER_A && was_told(d, e, a, AFTER_A)))
 			return e->is_value ? SR_DOUBT_ORDER : SR_DOUBT_OUTSIDE;

@@ -23,6 +23,11 @@ bool sr_race_is_word(const struct sr_access *write, const struct sr_access *load
 	       load->begin / 8 == (load->end - 1) / 8;
 }
 
+bool sr_race_may_be_flag(const struct sr_access *change, const struct sr_access *read)
+{
+	return change->kind == SR_ACCESS_STORE && change->begin / 8 == (change->end - 1) / 8 && read->kind == SR_ACCESS_READ && read->begin / 8 == (read->end - 1) / 8;
+}
+
 bool sr_race_is_tail(const struct sr_access *write, const struct sr_access *load)
 {
 	return write->kind == SR_ACCESS_WRITE && !write->is_relaxed && write->queue != SR_NO_QUEUE && load->kind == SR_ACCESS_LOAD &&
@@ -56,9 +61,8 @@ static int take_found(void *argument, const struct sr_access *a, const struct sr
 {
 	struct sr_race_flag *f = argument;
 
-	(void)unordered;
 	(void)doubts;
-	f->is_flag = !f->is_known(f->argument, a, b);
+	f->is_flag = !f->is_known(f->argument, a, b, unordered);
 	return f->is_flag ? ANSWERED : 0;
 }
 

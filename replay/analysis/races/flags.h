@@ -13,6 +13,9 @@
 /* A change of an aligned word at most, and who may wait for it: a CPU, or READs that poll it. */
 bool sr_race_is_word(const struct sr_access *write, const struct sr_access *load);
 
+/* A store of the owner's CPU and a READ of one aligned word: whether it is a flag, sr_race_find_flag() says. */
+bool sr_race_may_be_flag(const struct sr_access *change, const struct sr_access *read);
+
 /*
  * A CPU waits for the last word of a longer WRITE: who sees these sees all of it where data comes in ascending order, as
  * devices write that of a reliable connection.
@@ -24,8 +27,8 @@ struct sr_race_flag {
 	/* To be filled in: is an access one of those that change the flag, or of those that load it? */
 	bool (*is_change)(const void *argument, const struct sr_access *a);
 	bool (*is_load)(const void *argument, const struct sr_access *a);
-	/* Is this pair a race with the orders, too? */
-	bool (*is_known)(const void *argument, const struct sr_access *a, const struct sr_access *b);
+	/* Is this pair a race with the orders, too?  unordered: sweep.h, without them. */
+	bool (*is_known)(const void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered);
 	const void *argument;
 
 	bool is_flag;

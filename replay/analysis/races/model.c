@@ -3,8 +3,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "replay/analysis/log/grow.h"
+
+/* Accesses are sorted in their place as long as each is moved over so many others, on average. */
+#define MOVED_MOST 4
 
 void sr_model_free(struct sr_race_model *m)
 {
@@ -182,9 +186,33 @@ static bool sort_by_counting(struct sr_race_model *m)
 	return true;
 }
 
+/* They are added nearly in their order: most change places with the one before them.  false: they were not, and few are sorted. */
+static bool sort_by_moving(struct sr_race_model *m)
+{
+	struct sr_access *all = m->accesses;
+	size_t moved = 0;
+
+	for (size_t i = 1; i < m->accesses_n; i++) {
+		struct sr_access a;
+		size_t at = i;
+
+		if (by_moment(&all[i - 1], &all[i]) <= 0)
+			continue;
+		a = all[i];
+		while (at && by_moment(&all[at - 1], &a) > 0)
+			at--;
+		moved += i - at;
+		if (moved > MOVED_MOST * m->accesses_n)
+			return false;
+		memmove(&all[at + 1], &all[at], (i - at) * sizeof(*all));
+		all[at] = a;
+	}
+	return true;
+}
+
 void sr_model_sort(struct sr_race_model *m)
 {
-	if (m->accesses_n && !sort_by_counting(m))
+	if (m->accesses_n && !sort_by_moving(m) && !sort_by_counting(m))
 		qsort(m->accesses, m->accesses_n, sizeof(*m->accesses), by_moment);
 }
 

@@ -57,6 +57,18 @@ static void await_stores(struct sr_collect *c, const struct sr_collected_request
 	c->reads_n++;
 }
 
+static void await_fetched(struct sr_collect *c, struct sr_fetched_order order)
+{
+	struct sr_fetched_order *o = sr_grow((void **)&c->fetched, c->fetched_n, &c->fetched_room, sizeof(*o));
+
+	if (o) {
+		*o = order;
+		c->fetched_n++;
+	} else {
+		c->m->is_full = true;
+	}
+}
+
 static void follow_clock(struct sr_collect *c, struct sr_collected_rank *r, const struct sr_clocked_order *k, uint32_t from, size_t event)
 {
 	const uint32_t reader = r->load != SR_NO_MOMENT ? r->load : r->call;
@@ -66,16 +78,21 @@ static void follow_clock(struct sr_collect *c, struct sr_collected_rank *r, cons
 		order(c, k, from, event, r->load, SR_DOUBTFUL, true);
 	if (r->has_unknown)
 		order(c, k, from, event, r->call, SR_DOUBTFUL, false);
-	for (size_t f = 0; f < r->fetched_n; f++) {
-		struct sr_fetched_order *o =
-			sr_grow((void **)&c->fetched, c->fetched_n, &c->fetched_room, sizeof(*o));
+	for (size_t f = 0; f < r->fetched_n; f++)
+		await_fetched(c, (struct sr_fetched_order){r->fetched[f].request, k->of_rank, event, from, r->call, k->is_by_post, false});
+}
 
-		if (!o) {
-			c->m->is_full = true;
-			return;
-		}
-		*o = (struct sr_fetched_order){r->fetched[f].request, k->of_rank, event, from, r->call, k->is_by_post};
-		c->fetched_n++;
+/* The clock of a fetch's owner told nothing new: what its CPU has stored since the last event that is known, may have been fetched. */
+static void follow_older_clocks(struct sr_collect *c, struct sr_collected_rank *r)
+{
+	for (size_t f = 0; c->how->watches && f < r->fetched_n; f++) {
+		const size_t to = c->requests[r->fetched[f].request - 1].to;
+		size_t event;
+
+		if (to == SR_NO_RANK || !r->heard[to])
+			continue;
+		event = r->heard[to] - 1;
+		await_fetched(c, (struct sr_fetched_order){r->fetched[f].request, to, event, c->ranks[to].events[event].moment, r->call, false, true});
 	}
 }
 
@@ -90,6 +107,8 @@ static void follow_fetched(struct sr_collect *c, const struct sr_fetched_order *
 	const bool is_stored = rq->has_value && !rq->is_unknown; /* by its owner's CPU, if by no known request */
 
 	if (is_stored && (!rq->is_stored || rq->to != o->of_rank))
+		return;
+	if (o->is_older && !(is_stored && rq->is_changed && knows_stores(c, o->of_rank)))
 		return;
 	if (is_stored && knows_stores(c, o->of_rank)) {
 		await_stores(c, rq, o->event);
@@ -110,6 +129,8 @@ static void follow_clocks(struct sr_collect *c, struct sr_collected_rank *r, con
 	if (!sr_keymap_get(&other->event_places, k->of, &at))
 		return;
 	e = &other->events[at];
+	if (at + 1 > r->heard[k->of_rank])
+		r->heard[k->of_rank] = at + 1;
 	from[n++] = e->moment;
 	/* What was posted there may have been seen. */
 	for (size_t i = e->first_request; k->is_by_post && i < c->requests_n && n < 64; i++) {
@@ -129,6 +150,7 @@ static void finish_position(struct sr_collect *c, struct sr_collected_rank *r)
 {
 	for (size_t i = 0; i < r->clocked_n; i++)
 		follow_clocks(c, r, &r->clocked[i]);
+	follow_older_clocks(c, r);
 	r->clocked_n = r->fetched_n = 0;
 	r->is_uncertain = r->has_unknown = false;
 	r->call = r->load = SR_NO_MOMENT;
@@ -164,6 +186,16 @@ int sr_collect_unknown_value(struct sr_collect *c, uint32_t moment, size_t rank)
 
 /* ------------------------------------------------------- what CPUs loaded and stored */
 
+void sr_collect_note_unseen(struct sr_collect *c, size_t rank, uint32_t from, uint32_t moment)
+{
+	struct sr_collected_rank *r = &c->ranks[rank];
+
+	if (r->unseen_n < SR_SAMPLED_MOST)
+		r->unseen[r->unseen_n++] = from;
+	else
+		sr_model_choose(c->m, 0, from, moment);
+}
+
 /* The rank has read bytes that came from a request, beside those of the instruction that faulted. */
 void sr_collect_sampled(struct sr_collect *c, size_t rank, const struct sr_sampled *found)
 {
@@ -174,6 +206,8 @@ void sr_collect_sampled(struct sr_collect *c, size_t rank, const struct sr_sampl
 		if (r->sampled[i].end <= found->begin || found->end <= r->sampled[i].begin)
 			r->sampled[kept++] = r->sampled[i];
 	if (kept == SR_SAMPLED_MOST) {
+		/* Who loads that later is no longer known. */
+		sr_collect_note_unseen(c, rank, r->sampled[0].from, c->m->lanes[r->lane].last);
 		memmove(r->sampled, r->sampled + 1, (SR_SAMPLED_MOST - 1) * sizeof(*r->sampled));
 		kept--;
 	}
@@ -195,6 +229,25 @@ static bool has_sampled(const struct sr_collected_rank *r, const struct sr_watch
 	return false;
 }
 
+bool sr_collect_is_seen(const struct sr_collect *c, size_t rank, uint64_t address)
+{
+	uint64_t is;
+
+	return !sr_keymap_get(&c->ranks[rank].blind, address / SR_WATCH_PAGE, &is);
+}
+
+/* Loads of a page are not all seen from now on. */
+static void take_unseen(struct sr_collect *c, size_t rank, const struct sr_watch_access *from)
+{
+	struct sr_collected_rank *r = &c->ranks[rank];
+
+	for (size_t i = 0; i < r->sampled_n; i++)
+		if (is_sample_of(&r->sampled[i], from))
+			sr_collect_note_unseen(c, rank, r->sampled[i].from, c->m->lanes[r->lane].last);
+	if (sr_keymap_put(&r->blind, from->address / SR_WATCH_PAGE, 1))
+		c->m->is_full = true;
+}
+
 static void follow_sampled(struct sr_collect *c, const struct sr_collected_rank *r, const struct sr_watch_access *w,
 			   uint32_t moment)
 {
@@ -203,7 +256,11 @@ static void follow_sampled(struct sr_collect *c, const struct sr_collected_rank 
 			sr_model_order(c->m, r->sampled[i].from, moment, SR_SURE, true);
 }
 
-static int add_watched(struct sr_collect *c, size_t rank, const struct sr_watch_access *w, uint32_t moment)
+/*
+ * is_placed: no other thread has done anything since the last moment, so that it makes no difference when exactly it was.  What
+ * was found changed at a call, another thread may have stored all the same.
+ */
+static int add_watched(struct sr_collect *c, size_t rank, const struct sr_watch_access *w, uint32_t moment, bool is_placed)
 {
 	const bool is_load = w->kind == SR_WATCH_LOAD;
 	const uint64_t behind = w->kind == SR_WATCH_CHANGED && !w->fault ? w->sn - 1 : w->sn;
@@ -213,6 +270,8 @@ static int add_watched(struct sr_collect *c, size_t rank, const struct sr_watch_
 	if (!c->how->group[rank])
 		return 0;
 	doubts = sr_collect_watch_doubts(c, rank, is_load, w->address, w->address + w->length);
+	if (is_placed && w->kind != SR_WATCH_CHANGED)
+		doubts &= (uint16_t)~SR_DOUBT_THREADS;
 	return sr_model_access(c->m, (struct sr_access){.begin = w->address,
 							.end = w->address + w->length,
 							.sn = w->pc ? behind : behind + 1,
@@ -249,12 +308,18 @@ static bool is_by_itself(const struct sr_collect *c, size_t rank, const struct s
 /* What the thread loaded and stored up to there, as late as it can have been. */
 static void take_watched(struct sr_collect *c, size_t rank, uint32_t thread, uint64_t sn, uint32_t fault)
 {
+	const struct sr_collected_rank *r = &c->ranks[rank];
+	const bool is_placed = r->moment != SR_NO_MOMENT && r->at.thread == thread;
 	const struct sr_race_watched *w;
 	uint32_t moment = SR_NO_MOMENT;
 
 	while (c->how->watches && (w = sr_race_watches_due(c->how->watches, (uint32_t)rank, thread, sn, fault))) {
 		bool is_alone = is_by_itself(c, rank, &w->a);
 
+		if (w->a.kind == SR_WATCH_UNSEEN) {
+			take_unseen(c, rank, &w->a);
+			continue;
+		}
 		if (moment == SR_NO_MOMENT || is_alone)
 			moment = sr_model_moment(c->m, c->ranks[rank].lane);
 		if (w->a.kind == SR_WATCH_LOAD) {
@@ -262,7 +327,7 @@ static void take_watched(struct sr_collect *c, size_t rank, uint32_t thread, uin
 			if (sr_collect_found_fetches(c, rank, w->a.address, w->a.length))
 				c->m->is_full = true;
 		}
-		if (add_watched(c, rank, &w->a, moment))
+		if (add_watched(c, rank, &w->a, moment, is_placed))
 			c->m->is_full = true;
 		if (is_alone)
 			moment = SR_NO_MOMENT;

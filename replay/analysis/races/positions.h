@@ -27,6 +27,13 @@ int sr_collect_unknown_value(struct sr_collect *c, uint32_t moment, size_t rank)
  * SR_NO_MOMENT: where they came from is not known, or the load itself says it.
  */
 void sr_collect_sampled(struct sr_collect *c, size_t rank, const struct sr_sampled *found);
+/*
+ * From its next call on the rank may have loaded unseen what that moment's request left; moment: it is in doubt from there, if there are
+ * too many.
+ */
+void sr_collect_note_unseen(struct sr_collect *c, size_t rank, uint32_t from, uint32_t moment);
+/* Is each load of the page with this address seen by the watched replay, up to here? */
+bool sr_collect_is_seen(const struct sr_collect *c, size_t rank, uint64_t address);
 
 /* When all calls have been read: takes what is left. */
 void sr_collect_end_positions(struct sr_collect *c);

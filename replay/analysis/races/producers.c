@@ -12,10 +12,13 @@
 #include "replay/analysis/log/keymap.h"
 #include "replay/analysis/races/image.h"
 
+/* Memory in pieces, each with the requests that change it; those within one word are kept by the word. */
 #define PIECE 512
+#define WORD  8
+#define WORDS (PIECE / WORD)
 /* What is longer is compared only where a value has all of it. */
 #define SMALL 1024
-/* So many of a piece are looked at, from the last one back. */
+/* So many of a row are looked at, from the last one back. */
 #define LOOK 256
 
 struct written {
@@ -27,7 +30,13 @@ struct written {
 
 struct row {
 	uint32_t *at;
-	size_t n, room;
+	uint32_t n, room;
+};
+
+struct piece {
+	struct row wide;   /* that go beyond a word */
+	struct row *words; /* WORDS rows; NULL: all are empty */
+	uint64_t used;     /* a bit for each word whose row is not empty */
 };
 
 struct sr_race_producers {
@@ -35,9 +44,9 @@ struct sr_race_producers {
 	size_t n, room;
 	uint32_t *by_number; /* of those in `all`, plus 1: numbers are given in a row */
 	size_t by_number_n, by_number_room;
-	struct sr_keymap pieces;
-	struct row *rows;
-	size_t rows_n, rows_room;
+	struct sr_keymap places; /* of a piece, in pieces */
+	struct piece *pieces;
+	size_t pieces_n, pieces_room;
 	struct sr_image image;
 };
 
@@ -50,31 +59,68 @@ void sr_race_producers_free(struct sr_race_producers *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; i < p->rows_n; i++)
-		free(p->rows[i].at);
-	free(p->rows);
+	for (size_t i = 0; i < p->pieces_n; i++) {
+		free(p->pieces[i].wide.at);
+		for (size_t k = 0; p->pieces[i].words && k < WORDS; k++)
+			free(p->pieces[i].words[k].at);
+		free(p->pieces[i].words);
+	}
+	free(p->pieces);
 	free(p->all);
 	free(p->by_number);
-	sr_keymap_free(&p->pieces);
+	sr_keymap_free(&p->places);
 	sr_image_free(&p->image);
 	free(p);
 }
 
-static struct row *row_of(struct sr_race_producers *p, uint32_t owner, uint64_t piece, bool make)
+static struct piece *piece_of(struct sr_race_producers *p, uint32_t owner, uint64_t number, bool make)
 {
-	uint64_t key = piece * 0x10001 + owner, at;
-	struct row *r;
+	uint64_t key = number * 0x10001 + owner, at;
+	struct piece *q;
 
-	if (sr_keymap_get(&p->pieces, key, &at))
-		return &p->rows[at];
+	if (sr_keymap_get(&p->places, key, &at))
+		return &p->pieces[at];
 	if (!make)
 		return NULL;
-	r = sr_grow((void **)&p->rows, p->rows_n, &p->rows_room, sizeof(*r));
-	if (!r || sr_keymap_put(&p->pieces, key, p->rows_n))
+	q = sr_grow((void **)&p->pieces, p->pieces_n, &p->pieces_room, sizeof(*q));
+	if (!q || sr_keymap_put(&p->places, key, p->pieces_n))
 		return NULL;
-	*r = (struct row){0};
-	p->rows_n++;
-	return r;
+	*q = (struct piece){0};
+	p->pieces_n++;
+	return q;
+}
+
+static size_t word_of(uint64_t address)
+{
+	return address / WORD % WORDS;
+}
+
+/* Where in a piece a request is kept; NULL: no memory. */
+static struct row *row_for(struct piece *q, const struct sr_race_written *w)
+{
+	if (w->begin / WORD != (w->end - 1) / WORD)
+		return &q->wide;
+	if (!q->words)
+		q->words = calloc(WORDS, sizeof(*q->words));
+	if (!q->words)
+		return NULL;
+	q->used |= UINT64_C(1) << word_of(w->begin);
+	return &q->words[word_of(w->begin)];
+}
+
+static int keep(struct row *r, uint32_t written)
+{
+	if (r->n == r->room) {
+		uint32_t room = r->room ? 2 * r->room : 4;
+		uint32_t *more = realloc(r->at, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		r->at = more;
+		r->room = room;
+	}
+	r->at[r->n++] = written;
+	return 0;
 }
 
 static int note_number(struct sr_race_producers *p, uint64_t number)
@@ -105,13 +151,11 @@ int sr_race_producers_add(struct sr_race_producers *p, const struct sr_race_writ
 		return -ENOMEM;
 	*added = (struct written){.w = *w};
 	for (uint64_t k = w->begin / PIECE; w->begin < w->end && k <= (w->end - 1) / PIECE; k++) {
-		struct row *r = row_of(p, w->owner, k, true);
-		uint32_t *at = r ? sr_grow((void **)&r->at, r->n, &r->room, sizeof(*at)) : NULL;
+		struct piece *q = piece_of(p, w->owner, k, true);
+		struct row *r = q ? row_for(q, w) : NULL;
 
-		if (!at)
+		if (!r || keep(r, (uint32_t)p->n))
 			return -ENOMEM;
-		*at = (uint32_t)p->n;
-		r->n++;
 	}
 	p->n++;
 	return 0;
@@ -152,6 +196,18 @@ static enum fit atomic_fits(const struct written *a, uint64_t word)
 	return a->result + a->w.operand == word ? FITS : FITS_NOT;
 }
 
+/* All bytes of the request's place: those of the run, which the image does not have to its end yet, and around it what is known. */
+static void get_with(const struct sr_race_producers *p, const struct written *a, uint64_t address, const uint8_t *data, uint64_t length,
+		     uint8_t *whole)
+{
+	const uint64_t begin = address > a->w.begin ? address : a->w.begin;
+	const uint64_t end = address + length < a->w.end ? address + length : a->w.end;
+
+	sr_image_get(&p->image, a->w.owner, a->w.begin, whole, a->w.end - a->w.begin);
+	if (begin < end)
+		memcpy(whole + (begin - a->w.begin), data + (begin - address), end - begin);
+}
+
 /* The bytes are those of the run, and around it what is known. */
 static enum fit fits(const struct sr_race_producers *p, const struct written *a, uint64_t address, const uint8_t *data,
 		     uint64_t length)
@@ -165,7 +221,7 @@ static enum fit fits(const struct sr_race_producers *p, const struct written *a,
 	if (is_whole)
 		whole = data + (a->w.begin - address);
 	else if (size <= SMALL)
-		sr_image_get(&p->image, a->w.owner, a->w.begin, small, size);
+		get_with(p, a, address, data, length, small);
 	else
 		return MAY_FIT;
 	if (a->w.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || a->w.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
@@ -182,43 +238,74 @@ static enum fit fits(const struct sr_race_producers *p, const struct written *a,
 /* ------------------------------------------------------------ of one run */
 
 struct candidates {
-	uint32_t at[LOOK];
-	enum fit fit[LOOK];
+	uint32_t at[2 * LOOK];
+	enum fit fit[2 * LOOK];
 	size_t n;
 	bool are_all;
 };
 
-/* Covers `address`; *end is cut to where another set of requests begins. */
-static void collect(const struct sr_race_producers *p, const struct row *r, uint64_t address, uint64_t *end,
-		    uint64_t by, const struct sr_race_producing *asked, struct candidates *c)
+static bool may_be_of(const struct written *a, uint64_t by, const struct sr_race_producing *asked)
 {
-	size_t seen = 0, i;
+	return !a->is_past && a->w.number != by && asked->may_have_come(asked->argument, &a->w);
+}
 
-	c->n = 0;
-	for (i = r ? r->n : 0; i-- > 0 && seen < LOOK; seen++) {
+/* Covers `address`; *end is cut to where another set of requests begins. */
+static void collect_row(const struct sr_race_producers *p, const struct row *r, uint64_t address, uint64_t *end, uint64_t by,
+			const struct sr_race_producing *asked, struct candidates *c)
+{
+	size_t seen = 0;
+
+	for (size_t i = r->n; i-- > 0 && seen < LOOK; seen++) {
 		const struct written *a = &p->all[r->at[i]];
 
-		/* What is elsewhere in the piece is the most. */
-		if (a->w.end <= address || a->w.begin >= *end || a->is_past || a->w.number == by ||
-		    !asked->may_have_come(asked->argument, a->w.number))
+		if (a->w.end <= address || a->w.begin >= *end || !may_be_of(a, by, asked))
 			continue;
-		if (a->w.begin > address && a->w.begin < *end)
+		if (a->w.begin > address) {
 			*end = a->w.begin;
-		if (a->w.begin > address)
 			continue;
+		}
 		if (a->w.end < *end)
 			*end = a->w.end;
 		c->at[c->n++] = r->at[i];
 	}
-	c->are_all = seen < LOOK;
+	c->are_all &= seen < LOOK;
 }
 
-/* The owner has seen this one: those before it on its queue, and itself if it was seen whole, will not come again. */
-static void pass(struct sr_race_producers *p, struct row *r, const struct written *seen, bool is_whole)
+/* The last one first. */
+static int by_place(const void *a, const void *b)
 {
-	size_t kept = 0;
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-	for (size_t i = 0; i < r->n; i++) {
+	return (x < y) - (x > y);
+}
+
+static void collect(const struct sr_race_producers *p, const struct piece *q, uint64_t address, uint64_t *end, uint64_t by,
+		    const struct sr_race_producing *asked, struct candidates *c)
+{
+	size_t wide;
+
+	c->n = 0;
+	c->are_all = true;
+	if (!q)
+		return;
+	collect_row(p, &q->wide, address, end, by, asked, c);
+	wide = c->n;
+	for (uint64_t left = q->used & UINT64_MAX << word_of(address); left; left &= left - 1) {
+		const size_t word = (size_t)__builtin_ctzll(left);
+
+		if (address / PIECE * PIECE + word * WORD >= *end)
+			break;
+		collect_row(p, &q->words[word], address, end, by, asked, c);
+	}
+	if (wide && c->n > wide)
+		qsort(c->at, c->n, sizeof(*c->at), by_place);
+}
+
+static void pass_row(struct sr_race_producers *p, struct row *r, const struct written *seen, bool is_whole)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < r->n; i++) {
 		struct written *a = &p->all[r->at[i]];
 
 		if (a->w.queue == seen->w.queue && a->w.begin >= seen->w.begin && a->w.end <= seen->w.end &&
@@ -228,6 +315,40 @@ static void pass(struct sr_race_producers *p, struct row *r, const struct writte
 			r->at[kept++] = r->at[i];
 	}
 	r->n = kept;
+}
+
+/* The owner has seen this one: those before it on its queue, and itself if it was seen whole, will not come again. */
+static void pass(struct sr_race_producers *p, struct piece *q, uint64_t number, const struct written *seen, bool is_whole)
+{
+	const uint64_t begin = number * PIECE;
+	const size_t first = seen->w.begin > begin ? word_of(seen->w.begin) : 0,
+		     last = seen->w.end < begin + PIECE ? word_of(seen->w.end - 1) : WORDS - 1;
+	uint64_t left = q->used & UINT64_MAX << first & UINT64_MAX >> (WORDS - 1 - last);
+
+	pass_row(p, &q->wide, seen, is_whole);
+	for (; left; left &= left - 1)
+		pass_row(p, &q->words[__builtin_ctzll(left)], seen, is_whole);
+}
+
+/* Is it the next one back in a row of its queue, of which the last one is kept?  Then it takes the place of the first one so far. */
+static bool extends_row(const struct sr_race_producers *p, const struct written *a, struct sr_race_producing *found)
+{
+	size_t of_queue = 0, first = 0;
+
+	for (size_t i = 0; i < found->n; i++)
+		if (of_number(p, found->fits[i])->w.queue == a->w.queue) {
+			of_queue++;
+			first = i;
+		}
+	if (of_queue < 2 || !found->has_ended_before(found->argument, a->w.number, found->fits[first]))
+		return false;
+	/* Only the first one of a row may go. */
+	for (size_t i = first; i-- > 0;)
+		if (of_number(p, found->fits[i])->w.queue == a->w.queue)
+			if (!found->has_ended_before(found->argument, found->fits[first], found->fits[i]))
+				return false;
+	found->fits[first] = a->w.number;
+	return true;
 }
 
 static void choose(const struct sr_race_producers *p, const struct candidates *c, struct sr_race_producing *found)
@@ -242,9 +363,10 @@ static void choose(const struct sr_race_producers *p, const struct candidates *c
 	}
 	found->n = 0;
 	for (size_t i = 0; i < c->n && found->n < SR_PRODUCERS_MOST; i++)
-		if (c->fit[i] >= best)
+		if (c->fit[i] >= best && !extends_row(p, &p->all[c->at[i]], found))
 			found->fits[found->n++] = p->all[c->at[i]].w.number;
 	found->is_complete = c->are_all && found->n < SR_PRODUCERS_MOST;
+	found->is_untouched = c->are_all && !c->n;
 	found->is_certain = found->n == 1 && found->is_complete && (best == FITS || !doubtful);
 }
 
@@ -252,23 +374,28 @@ uint64_t sr_race_producers_next(struct sr_race_producers *p, uint32_t owner, uin
 				uint64_t length, uint64_t by, bool no_stores, struct sr_race_producing *found)
 {
 	static struct candidates c;
-	struct row *r = row_of(p, owner, address / PIECE, false);
+	struct piece *q = piece_of(p, owner, address / PIECE, false);
 	uint64_t end = address + length, piece_end = (address / PIECE + 1) * PIECE;
 	const struct written *seen;
+	uint8_t was[PIECE];
+	bool is_same;
 
 	if (end > piece_end)
 		end = piece_end;
-	collect(p, r, address, &end, by, found, &c);
+	collect(p, q, address, &end, by, found, &c);
+	sr_image_get(&p->image, owner, address, was, end - address);
+	is_same = !memcmp(was, data, end - address);
 	if (!by && sr_image_put(&p->image, owner, address, data, end - address))
 		return 0;
 	for (size_t i = 0; i < c.n; i++)
 		c.fit[i] = fits(p, &p->all[c.at[i]], address, data, length);
 	choose(p, &c, found);
+	found->is_untouched &= is_same;
 	/* A CPU's store may have left what a READ fetched. */
 	found->is_from_requests = !by || no_stores;
 	found->is_certain &= found->is_from_requests;
 	seen = !by && found->is_certain ? of_number(p, found->fits[0]) : NULL;
 	if (seen)
-		pass(p, r, seen, seen->w.end - seen->w.begin <= 8 || (address <= seen->w.begin && seen->w.end <= end));
+		pass(p, q, address / PIECE, seen, seen->w.end - seen->w.begin <= 8 || (address <= seen->w.begin && seen->w.end <= end));
 	return end - address;
 }

@@ -23,20 +23,29 @@ struct sr_race_written {
 	uint64_t begin, end;
 	uint64_t checksum; /* of its bytes, if they were sent from one place; 0: not known */
 	uint64_t operand;  /* of an atomic: its result if it was done, less what was there for an addition */
+	uint64_t entered;  /* step of its rank at which it was posted */
 	uint32_t owner, queue, place;
+	uint32_t rank; /* that posted it */
 	uint8_t opcode;
 };
 
 /* Those of one run of bytes. */
 struct sr_race_producing {
 	/* To be filled in: can the reader have got the bytes of this request? */
-	bool (*may_have_come)(const void *argument, uint64_t number);
+	bool (*may_have_come)(const void *argument, const struct sr_race_written *w);
+	/* Had one request, of this number, ended when its rank posted another one? */
+	bool (*has_ended_before)(const void *argument, uint64_t number, uint64_t other);
 	const void *argument;
 
-	uint64_t fits[SR_PRODUCERS_MOST]; /* requests, the last one first */
+	/*
+	 * Requests, the last one first.  Of those of one queue, each of which was posted when the one before had ended, there are only
+	 * the last one and the first one: what comes before the others is before the last one, and has the first one's before it.
+	 */
+	uint64_t fits[SR_PRODUCERS_MOST];
 	size_t n;
 	bool is_complete; /* there are no others */
 	bool is_certain;  /* there is exactly one, and no CPU can have left the bytes */
+	bool is_untouched; /* they are as they were, and no request can have changed them */
 	bool is_from_requests; /* no store of the owner's CPU left the bytes */
 };
 

@@ -34,7 +34,7 @@ struct finding {
 	size_t examined_room;
 	struct sr_race_doubts *doubts;
 	struct sr_race_pairs pairs; /* found */
-	struct sr_keymap known; /* these by both accesses, once they are asked for */
+	struct sr_keymap known; /* these by both accesses, once they are asked for: is it doubtful? */
 };
 
 static uint64_t key_of_pair(const struct finding *f, const struct sr_access *a, const struct sr_access *b)
@@ -186,11 +186,19 @@ static bool is_awaited(const struct sr_race *r)
 	return r->class == SR_RACE_SYNC && (r->a.is_polled || r->b.is_polled);
 }
 
+static bool has_same_sites(const struct sr_race *r, const struct sr_race *s)
+{
+	return r->a.site == s->a.site && r->b.site == s->b.site && r->a.kind == s->a.kind && r->b.kind == s->b.kind;
+}
+
+static bool has_same_stacks(const struct sr_race *r, const struct sr_race *s)
+{
+	return is_same_stack(&r->a, r->stack_a, s->stack_a) && is_same_stack(&r->b, r->stack_b, s->stack_b);
+}
+
 static bool is_alike(const struct sr_race *r, const struct sr_race *s)
 {
-	return r->class == s->class && r->a.site == s->a.site && r->b.site == s->b.site && r->a.kind == s->a.kind &&
-	       r->b.kind == s->b.kind &&
-	       ((is_awaited(r) && is_awaited(s)) || (is_same_stack(&r->a, r->stack_a, s->stack_a) && is_same_stack(&r->b, r->stack_b, s->stack_b)));
+	return r->class == s->class && has_same_sites(r, s) && ((is_awaited(r) && is_awaited(s)) || has_same_stacks(r, s));
 }
 
 /* All that both access. */
@@ -272,7 +280,7 @@ static int index_pairs(struct finding *f)
 	if (f->known.used)
 		return 0;
 	for (size_t i = 0; i < f->pairs.n && !err; i++)
-		err = sr_keymap_put(&f->known, key_of_pair(f, &all[f->pairs.all[i].a], &all[f->pairs.all[i].b]), 1);
+		err = sr_keymap_put(&f->known, key_of_pair(f, &all[f->pairs.all[i].a], &all[f->pairs.all[i].b]), f->pairs.all[i].is_doubtful);
 	return err;
 }
 
@@ -383,14 +391,19 @@ static bool is_side(const struct finding *f, const struct sr_access *side, const
 	return side->kind == a->kind && side->site == a->site && is_same_stack(side, sr_race_stack_of(f->r, side), sr_race_stack_of(f->r, a));
 }
 
+static bool is_loader(const struct sr_access *a)
+{
+	return a->kind == SR_ACCESS_LOAD || a->kind == SR_ACCESS_READ;
+}
+
 static const struct sr_access *load_of(const struct sr_race *r)
 {
-	return r->a.kind == SR_ACCESS_LOAD ? &r->a : &r->b;
+	return is_loader(&r->a) ? &r->a : &r->b;
 }
 
 static const struct sr_access *change_of(const struct sr_race *r)
 {
-	return r->a.kind == SR_ACCESS_LOAD ? &r->b : &r->a;
+	return is_loader(&r->a) ? &r->b : &r->a;
 }
 
 struct asked {
@@ -419,14 +432,46 @@ static bool is_at_words(const struct asked *q, const struct sr_access *change, c
 	       (is_change(q, change) || is_load(q, load));
 }
 
-static bool is_known(const void *argument, const struct sr_access *a, const struct sr_access *b)
+/*
+ * READs that update words, and WRITE them again, order the WRITEs: that makes no flag of words whose WRITEs are a race in
+ * other pairs.
+ */
+static bool is_of_known_race(const struct asked *q, const struct sr_access *a, const struct sr_access *b)
 {
-	const struct finding *f = ((const struct asked *)argument)->f;
-	uint64_t is;
+	const struct sr_race found = race_of(q->f, a, b);
 
-	if (is_at_words(argument, a, b) || is_at_words(argument, b, a))
+	for (size_t i = 0; i < q->f->r->n; i++) {
+		const struct sr_race *r = &q->f->r->races[i];
+
+		if (r->evidence != SR_RACE_POSSIBLE && has_same_sites(r, &found) && has_same_stacks(r, &found))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What a READ found may order what the reader changes behind it: that is what flags are for.  (Two values that are read one after
+ * the other order each other's READs, too; and other flags that are waited for, as those of a barrier, are raised behind any READ.)
+ */
+static bool is_behind_read(const struct asked *q, const struct sr_access *a, const struct sr_access *b)
+{
+	const bool is_awaited_flag = class_of(q->f->r->how.memory, a, b) == SR_RACE_SYNC && (a->is_polled || b->is_polled || b->kind == SR_ACCESS_ATOMIC);
+
+	return (b->kind == SR_ACCESS_WRITE || b->kind == SR_ACCESS_ATOMIC) && !is_awaited_flag;
+}
+
+/* That a READ found what a CPU had stored is doubtful as a rule: then the pair is known, but was doubtful, and is no more. */
+static bool is_known(const void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered)
+{
+	const struct asked *q = argument;
+	const bool is_read = load_of(q->race)->kind == SR_ACCESS_READ;
+	uint64_t was_doubtful;
+
+	if (is_at_words(q, a, b) || is_at_words(q, b, a))
 		return true;
-	return sr_keymap_get(&f->known, key_of_pair(f, a, b), &is);
+	if (sr_keymap_get(&q->f->known, key_of_pair(q->f, a, b), &was_doubtful) && !(is_read && was_doubtful && unordered != SR_SURE))
+		return true;
+	return is_read && (unordered == SR_SURE || !is_behind_read(q, a, b) || is_of_known_race(q, a, b));
 }
 
 /* Would it have been seen that the rank waits? */
@@ -445,6 +490,12 @@ static bool may_be_data(const struct sr_races *r, const struct sr_race *s)
 	       !load_of(s)->is_polled && change_of(s)->kind != SR_ACCESS_ATOMIC;
 }
 
+/* Is it a READ of a word, of which the READs were not seen to wait for a change?  One may have been enough. */
+static bool may_be_flag(const struct sr_race *s)
+{
+	return s->class == SR_RACE_DATA && sr_race_may_be_flag(change_of(s), load_of(s));
+}
+
 /* Words that nobody waits for, and that order nothing else, are data. */
 static int find_flags(struct finding *f)
 {
@@ -457,7 +508,7 @@ static int find_flags(struct finding *f)
 		const struct asked q = {f, s};
 		struct sr_race_flag flag = {.is_change = is_change, .is_load = is_load, .is_known = is_known, .argument = &q};
 
-		if (s->evidence == SR_RACE_POSSIBLE || !may_be_data(r, s) || asked++ == FLAGS_ASKED)
+		if (s->evidence == SR_RACE_POSSIBLE || !(may_be_data(r, s) || may_be_flag(s)) || asked++ >= FLAGS_ASKED)
 			continue;
 		ret = index_pairs(f);
 		if (!ret)

@@ -109,6 +109,23 @@ static int add_message(struct sr_collect *c, const struct sr_received *d, uint32
 		       : -ENOMEM;
 }
 
+/*
+ * The message is there once it was sent and the receive was posted.  (It waits for that; what the receiver did before it posted
+ * the receive is over, however long ago the message was sent.)  One of a shared queue may take another receive in another run.
+ */
+static uint32_t arrive(struct sr_collect *c, struct sr_collected_queue *q, const struct sr_collected_receive *v,
+		       const struct sr_collected_request *sent)
+{
+	uint32_t at;
+
+	if (q->arrivals == SR_NO_MOMENT)
+		q->arrivals = sr_model_lane(c->m, q->is_shared);
+	at = sr_model_moment(c->m, q->arrivals);
+	sr_model_order(c->m, v->moment, at, SR_SURE, false);
+	sr_model_order(c->m, sent->r.effect, at, SR_SURE, false);
+	return at;
+}
+
 static int add_received(struct sr_collect *c, const struct sr_received *d, uint32_t moment)
 {
 	const struct sr_collected_request *sent = d->number ? &c->requests[d->number - 1] : NULL;
@@ -116,10 +133,12 @@ static int add_received(struct sr_collect *c, const struct sr_received *d, uint3
 	uint32_t number = 0;
 	struct sr_collected_queue *q = NULL;
 	struct sr_collected_receive *v = receive_of(c, d, &q, &number);
+	uint32_t from;
 
 	if (!v)
 		return 0;
 	v->is_over = true;
+	from = sent ? arrive(c, q, v, sent) : v->moment;
 	if (c->how->messages && q->is_shared && d->number && c->how->group[d->rank] && add_message(c, d, number))
 		return -ENOMEM;
 	for (size_t i = 0; i < v->pieces_n && left && c->how->group[d->rank]; i++) {
@@ -138,7 +157,7 @@ static int add_received(struct sr_collect *c, const struct sr_received *d, uint3
 							      .thread = v->at.thread,
 							      .agent = (q->is_shared ? SR_AGENT_SHARED : SR_AGENT_RECEIVE) | number,
 							      .queue = SR_NO_QUEUE,
-							      .from = sent ? sent->r.effect : v->moment,
+							      .from = from,
 							      .until = moment,
 							      .over = moment,
 							      .gathered = SR_NO_MOMENT,

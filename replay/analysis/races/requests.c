@@ -30,6 +30,7 @@ struct sr_collected_queue *sr_collect_queue(struct sr_collect *c, size_t rank, u
 	}
 	sr_race_queue_init(&q->q, c->m, is_ordered);
 	q->rank = rank;
+	q->arrivals = SR_NO_MOMENT;
 	q->last_read = SIZE_MAX;
 	*added = q;
 	*number = (uint32_t)c->queues_n++;
@@ -80,6 +81,8 @@ static int add_remote(struct sr_collect *c, struct sr_collected_request *rq, str
 					  .end = p->address + p->length,
 					  .checksum = p->pieces_n <= 1 ? p->checksum : 0,
 					  .operand = p->operand,
+					  .entered = p->at.entered,
+					  .rank = (uint32_t)p->rank,
 					  .owner = (uint32_t)p->to,
 					  .queue = rq->queue,
 					  .place = rq->r.place,
@@ -96,7 +99,7 @@ static int add_remote(struct sr_collect *c, struct sr_collected_request *rq, str
 	a.is_relaxed = p->is_relaxed;
 	a.kind = does & SR_OP_ATOMIC ? SR_ACCESS_ATOMIC : does & SR_OP_CHANGES ? SR_ACCESS_WRITE : SR_ACCESS_READ;
 	note_poll(c, c->queues[rq->queue], &a);
-	if (does & SR_OP_ATOMIC && !c->results->are_all) {
+	if (does & SR_OP_ATOMIC && !c->results->are_all && !c->finds_results) {
 		c->lacks_results = true;
 		return -EAGAIN;
 	}

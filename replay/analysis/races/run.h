@@ -52,10 +52,12 @@ enum sr_race_predict {
 	SR_PREDICT_LOCKSET, /* ... and besides, only what all ranks know at once (a barrier) orders: possible races */
 };
 
-/* What atomics returned, by their number. */
+/* What atomics returned, by their number, as a pass over the trace found it. */
 struct sr_race_results {
 	struct sr_keymap values;
-	bool are_all;
+	bool are_all;     /* that can be found without watched loads */
+	uint64_t lacking; /* so many have completed without */
+	bool were_watched;
 };
 
 struct sr_race_collecting {

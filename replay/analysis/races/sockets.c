@@ -150,13 +150,8 @@ int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, struct s
 	int ret = 0;
 
 	for (size_t i = 0; i < sr_trace_ranks(t) && !ret; i++) {
-		bool shares = false;
-
 		l.rank = (uint32_t)i;
-		ret = sr_channels_walk(t, sr_trace_rank_number(t, i), see, &l, err);
-		if (!ret)
-			ret = sr_channels_share(t, sr_trace_rank_number(t, i), &shares, err);
-		s->shares_memory |= shares;
+		ret = sr_channels_walk(t, sr_trace_rank_number(t, i), see, &l, &s->shares_memory, err);
 	}
 	if (!ret && l.failed)
 		ret = sr_error_set(err, -ENOMEM, "no memory left");

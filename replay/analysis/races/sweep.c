@@ -21,12 +21,17 @@
 
 /*
  * Accesses of one agent and origin to the same bytes, in the order of the pass.  If one of them is a race with another
- * access, those before it in the row would be the same race, with no better evidence.
+ * access, those before it in the row would be the same race, with no better evidence: the last few are enough.  What they
+ * have in common is kept here, so that most are told apart without a look at the accesses.
  */
 struct row {
-	uint64_t origin;
-	uint32_t *at; /* accesses */
-	size_t n, room;
+	uint64_t origin, begin, end; /* begin and end: by a key, those of the first one */
+	uint32_t *older; /* a ring of EQUAL_MOST; NULL: there is none but the last one */
+	uint32_t agent, held;
+	uint32_t last, n; /* last: an access; n: how many there were */
+	uint16_t doubts;
+	uint8_t kind;
+	bool is_write;
 };
 
 struct list {
@@ -147,61 +152,72 @@ static uint64_t origin_of(const struct state *t, const struct sr_access *a)
 	return t->s->origin ? t->s->origin(t->s->argument, a) : a->site ^ a->pc;
 }
 
-static bool has_same_locks(const struct sr_race_model *m, const struct sr_access *a, const struct sr_access *b)
+static bool are_same_locks(const struct sr_race_model *m, uint32_t a, uint32_t b)
 {
-	return a->held == b->held || (a->held && b->held && m->held[a->held] == m->held[b->held] &&
-				      !memcmp(&m->held[a->held], &m->held[b->held], (m->held[a->held] + 1) * sizeof(*m->held)));
+	return a == b || (a && b && m->held[a] == m->held[b] && !memcmp(&m->held[a], &m->held[b], (m->held[a] + 1) * sizeof(*m->held)));
 }
 
 static bool is_row_of(const struct state *t, const struct row *r, const struct sr_access *a, uint64_t origin, bool by_key)
 {
-	const struct sr_access *last;
+	return r->origin == origin && r->agent == a->agent && r->kind == a->kind && (by_key || (r->begin == a->begin && r->end == a->end)) &&
+	       r->doubts == a->doubts && are_same_locks(t->m, r->held, a->held);
+}
 
-	if (r->origin != origin)
-		return false;
-	last = &t->m->accesses[r->at[r->n - 1]];
-	return last->agent == a->agent && last->kind == a->kind && (by_key || (last->begin == a->begin && last->end == a->end)) &&
-	       last->doubts == a->doubts && has_same_locks(t->m, last, a);
+static struct row *add_row(struct list *p, uint32_t access, const struct sr_access *a, uint64_t origin)
+{
+	if (p->n == p->room) {
+		size_t room = p->room ? 2 * p->room : 1;
+		struct row *more = realloc(p->rows, room * sizeof(*more));
+
+		if (!more)
+			return NULL;
+		p->room = room;
+		p->rows = more;
+	}
+	p->rows[p->n] = (struct row){.origin = origin,
+				     .begin = a->begin,
+				     .end = a->end,
+				     .agent = a->agent,
+				     .held = a->held,
+				     .last = access,
+				     .n = 1,
+				     .doubts = a->doubts,
+				     .kind = a->kind,
+				     .is_write = sr_access_is_write(a)};
+	return &p->rows[p->n++];
 }
 
 static int add(const struct state *t, struct list *p, uint32_t access, const struct sr_access *a, uint64_t origin, bool by_key)
 {
 	struct row *r;
-	uint32_t *at;
 	size_t i = p->n;
 
 	/* The newest rows are the likeliest ones. */
 	while (i && !is_row_of(t, &p->rows[i - 1], a, origin, by_key))
 		i--;
-	i = i ? i - 1 : p->n;
-	if (i == p->n) {
-		size_t room = p->room ? 2 * p->room : 2;
-		struct row *more = i < p->room ? p->rows : realloc(p->rows, room * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		p->room = i < p->room ? p->room : room;
-		p->rows = more;
-		p->rows[p->n++] = (struct row){.origin = origin};
-	}
-	r = &p->rows[i];
-	if (r->n == r->room) {
-		at = realloc(r->at, (r->room ? 2 * r->room : 4) * sizeof(*at));
-		if (!at)
-			return -ENOMEM;
-		r->at = at;
-		r->room = r->room ? 2 * r->room : 4;
-	}
-	r->at[r->n++] = access;
+	if (!i)
+		return add_row(p, access, a, origin) ? 0 : -ENOMEM;
+	r = &p->rows[i - 1];
+	if (!r->older)
+		r->older = malloc(EQUAL_MOST * sizeof(*r->older));
+	if (!r->older)
+		return -ENOMEM;
+	r->older[(r->n - 1) % EQUAL_MOST] = r->last;
+	r->last = access;
+	r->n++;
 	return 0;
 }
 
-/* Two that meet in several pieces are compared in the first one. */
-static bool is_first(const struct sr_access *a, const struct sr_access *b, uint64_t number)
+/* The k-th access from the row's end. */
+static uint32_t from_end(const struct row *r, uint32_t k)
 {
-	uint64_t first = a->begin > b->begin ? a->begin : b->begin;
+	return k ? r->older[(r->n - 1 - k) % EQUAL_MOST] : r->last;
+}
 
-	return first / PIECE == number;
+/* Two that meet in several pieces are compared in the first one. */
+static bool is_first(uint64_t a, uint64_t b, uint64_t number)
+{
+	return (a > b ? a : b) / PIECE == number;
 }
 
 static int tell_ordered(struct state *t, const struct sr_access *a, const struct sr_access *b)
@@ -214,43 +230,40 @@ static int tell_ordered(struct state *t, const struct sr_access *a, const struct
 
 static int compare_row(struct state *t, const struct row *r, const struct sr_access *b)
 {
-	unsigned int equal = 0;
 	bool is_race = false;
-	int ret = tell_ordered(t, &t->m->accesses[r->at[r->n - 1]], b);
+	int ret = tell_ordered(t, &t->m->accesses[r->last], b);
 
-	for (size_t k = r->n; k-- > 0 && !ret && !is_race && equal < EQUAL_MOST;) {
-		const struct sr_access *a = &t->m->accesses[r->at[k]];
+	for (uint32_t k = 0; k < r->n && k <= EQUAL_MOST && !ret && !is_race; k++) {
+		const struct sr_access *a = &t->m->accesses[from_end(r, k)];
 
 		if (ends_row(t, a))
 			break;
 		ret = compare(t, a, b, &is_race);
 		/* Where equal values race, those before may differ. */
-		if (is_race && a->checksum && a->checksum == b->checksum) {
-			is_race = false;
-			equal++;
-		}
+		is_race &= !(a->checksum && a->checksum == b->checksum);
 	}
 	return ret;
 }
 
 /* What the accesses of a row have in common: do they meet in these bytes, and can they conflict? */
-static bool may_meet(const struct state *t, const struct row *r, const struct sr_access *b, uint64_t number)
+static bool may_meet(const struct row *r, const struct sr_access *b, bool is_write, uint64_t number)
 {
-	const struct sr_access *a = &t->m->accesses[r->at[r->n - 1]];
-
 	/* The atomics of a word that all ranks use are many, and none of them races with another. */
-	if (a->kind == SR_ACCESS_ATOMIC && b->kind == SR_ACCESS_ATOMIC && a->begin == b->begin)
+	if (r->kind == SR_ACCESS_ATOMIC && b->kind == SR_ACCESS_ATOMIC && r->begin == b->begin)
 		return false;
-	return a->begin < b->end && b->begin < a->end && (sr_access_is_write(a) || sr_access_is_write(b)) &&
-	       is_first(a, b, number);
+	/* One after the other, or another tool's business. */
+	if (r->agent == b->agent && b->agent & SR_AGENT_CPU)
+		return false;
+	return r->begin < b->end && b->begin < r->end && (r->is_write || is_write) && is_first(r->begin, b->begin, number);
 }
 
 static int compare_list(struct state *t, const struct list *p, const struct sr_access *b, uint64_t number)
 {
+	const bool is_write = sr_access_is_write(b);
 	int ret = 0;
 
 	for (size_t i = 0; i < p->n && !ret; i++)
-		if (may_meet(t, &p->rows[i], b, number))
+		if (may_meet(&p->rows[i], b, is_write, number))
 			ret = compare_row(t, &p->rows[i], b);
 	return ret;
 }
@@ -380,7 +393,7 @@ static int go(struct state *t)
 static void free_list(struct list *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		free(l->rows[i].at);
+		free(l->rows[i].older);
 	free(l->rows);
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "logd/base/checksum.h"
 #include "logd/base/opcodes.h"
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/races/fetches.h"
@@ -23,13 +24,26 @@ static bool is_watched(const struct sr_collect *c, size_t rank)
 	return c->how->watches && !c->how->watches->doubts[rank];
 }
 
-/*
- * The orders from those that can have left what was read.  by: the request that fetched it; 0: a load, or, if it is
- * sampled, bytes that were read with the load's.
- */
-static int take_run(struct sr_collect *c, size_t rank, uint32_t reader, const struct sr_race_producing *found,
-		    uint64_t by, bool is_sampled)
+enum how_read {
+	BY_ITSELF,        /* by a request, or a load of these bytes */
+	SAMPLED,          /* with the bytes of a load: the program may load them later, unseen */
+	SAMPLED_AND_SEEN, /* if the program loads them, the watched replay sees that (note_sampled()) */
+};
+
+static enum how_read how_read(const struct sr_collect *c, const struct sr_value *v, uint64_t address, uint64_t n)
 {
+	if (!v->is_exposed || is_loaded(v, address, n))
+		return BY_ITSELF;
+	return is_watched(c, v->rank) && sr_collect_is_seen(c, v->rank, address) && sr_collect_is_seen(c, v->rank, address + n - 1)
+		       ? SAMPLED_AND_SEEN
+		       : SAMPLED;
+}
+
+/* The orders from those that can have left what was read.  by: the request that fetched it; 0: a load. */
+static int take_run(struct sr_collect *c, size_t rank, uint32_t reader, const struct sr_race_producing *found,
+		    uint64_t by, enum how_read how)
+{
+	const bool is_sampled = how != BY_ITSELF;
 	struct sr_collected_rank *r = &c->ranks[rank];
 	struct sr_collected_request *rq = by ? &c->requests[by - 1] : NULL;
 	uint32_t choice = 0;
@@ -41,8 +55,10 @@ static int take_run(struct sr_collect *c, size_t rank, uint32_t reader, const st
 
 		if (found->is_certain && !is_sampled)
 			sr_model_order(c->m, w->r.landing, reader, SR_SURE, true);
-		else if (is_sampled && found->is_certain && is_watched(c, rank) && r->unseen_n < SR_SAMPLED_MOST)
-			r->unseen[r->unseen_n++] = w->r.landing;
+		else if (how == SAMPLED_AND_SEEN && found->is_certain)
+			continue;
+		else if (is_sampled && found->is_certain && is_watched(c, rank))
+			sr_collect_note_unseen(c, rank, w->r.landing, reader);
 		else
 			sr_model_choose(c->m, choice, w->r.landing, reader);
 	}
@@ -54,7 +70,8 @@ static int take_run(struct sr_collect *c, size_t rank, uint32_t reader, const st
 		rq->is_stored |= !found->is_from_requests;
 		return 0;
 	}
-	if (!found->n || !found->is_complete)
+	/* Bytes of a page that was read as a whole are mostly as they were. */
+	if ((!found->n && !found->is_untouched) || !found->is_complete)
 		r->is_uncertain = true;
 	return !found->n && r->has_outside ? sr_collect_border(c, reader, rank, true, false) : 0;
 }
@@ -90,12 +107,20 @@ struct reading {
 };
 
 /* Clocks have told the reader of all whose bytes it can have got. */
-static bool may_have_come(const void *argument, uint64_t number)
+static bool may_have_come(const void *argument, const struct sr_race_written *w)
 {
 	const struct reading *g = argument;
-	const struct sr_collected_request *w = &g->c->requests[number - 1];
 
 	return !g->c->run->has_clocks || w->rank == g->v->rank || w->entered <= g->v->known[w->rank].step;
+}
+
+static bool has_ended_before(const void *argument, uint64_t number, uint64_t other)
+{
+	const struct reading *g = argument;
+	const struct sr_collected_request *w = &g->c->requests[number - 1], *o = &g->c->requests[other - 1];
+
+	/* Moments of one rank. */
+	return w->rank == o->rank && w->over != SR_NO_MOMENT && w->over <= o->r.post;
 }
 
 /* Who loads these bytes later, without a fault, has them from there. */
@@ -160,7 +185,7 @@ static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t own
 {
 	const struct reading reading = {c, v};
 	const bool is_atomic = by && sr_op(c->requests[by - 1].opcode) & SR_OP_ATOMIC;
-	struct sr_race_producing found = {.may_have_come = may_have_come, .argument = &reading};
+	struct sr_race_producing found = {.may_have_come = may_have_come, .has_ended_before = has_ended_before, .argument = &reading};
 	uint64_t n;
 	int err = 0;
 
@@ -173,8 +198,7 @@ static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t own
 		if (!is_gather(v) && note_finding(c, v, owner, done, n, address + done, &found, by, reader))
 			return -ENOMEM;
 		err = is_gather(v) ? take_gathered(c, v, &found)
-				   : take_run(c, v->rank, reader, &found, by,
-					      v->is_exposed && !is_loaded(v, address + done, n));
+				   : take_run(c, v->rank, reader, &found, by, how_read(c, v, address + done, n));
 	}
 	return err;
 }
@@ -247,13 +271,36 @@ static int add_loads(struct sr_collect *c, const struct sr_value *v, uint32_t mo
 	return err ? err : add_load(c, v, moment, to, end, SR_DOUBT_SAMPLED);
 }
 
+/* Did its rank find something else there the last time? */
+static int note_fetched(struct sr_collect *c, const struct sr_value *v, struct sr_collected_request *rq)
+{
+	const uint64_t key = (v->remote * 0x10001 + v->rank) * 0x10001 + v->from, now = sr_checksum(v->data, v->length, 0);
+	uint64_t before;
+
+	rq->is_changed |= sr_keymap_get(&c->last_fetched, key, &before) && before != now;
+	return sr_keymap_put(&c->last_fetched, key, now);
+}
+
+/* What an atomic left there depends on what it returned, which the calls may tell only later: the next pass knows it. */
+static int note_result(struct sr_collect *c, const struct sr_value *v)
+{
+	uint64_t word;
+
+	if (v->length != sizeof(word))
+		return 0;
+	memcpy(&word, v->data, sizeof(word));
+	return sr_keymap_put(&c->results->values, v->posted, word);
+}
+
 static int take_fetched(struct sr_collect *c, const struct sr_value *v)
 {
-	const struct sr_collected_request *rq;
+	struct sr_collected_request *rq;
 
 	if (!v->posted || v->posted > c->requests_n || v->from == SR_NO_RANK)
 		return 0;
 	rq = &c->requests[v->posted - 1];
+	if (note_fetched(c, v, rq) || (sr_op(rq->opcode) & SR_OP_ATOMIC && note_result(c, v)))
+		return -ENOMEM;
 	return take_bytes(c, v, v->from, v->remote, rq->r.effect, v->posted);
 }
 
@@ -273,16 +320,4 @@ int sr_collect_value(void *argument, const struct sr_value *v)
 	if (!err)
 		err = sr_collect_found_fetches(c, v->rank, v->address, v->length);
 	return err || is_gather(v) ? err : add_loads(c, v, moment);
-}
-
-/* What an atomic left there depends on what it returned, which the calls may tell only later. */
-int sr_collect_result(void *argument, const struct sr_value *v)
-{
-	struct sr_collect *c = argument;
-	uint64_t word;
-
-	if (!v->posted || v->is_message || v->length != sizeof(word))
-		return 0;
-	memcpy(&word, v->data, sizeof(word));
-	return sr_keymap_put(&c->results->values, v->posted, word);
 }

@@ -8,7 +8,4 @@
 /* A hook of sr_process(). */
 int sr_collect_value(void *argument, const struct sr_value *v);
 
-/* A hook of a pass before that one: what an atomic left there depends on what it returned. */
-int sr_collect_result(void *argument, const struct sr_value *v);
-
 #endif

@@ -86,9 +86,14 @@ int sr_race_watches_sort(struct sr_race_watches *s)
 	if (s->n)
 		qsort(s->all, s->n, sizeof(*s->all), by_call);
 	for (size_t i = 0; i < s->n; i++)
-		if (s->all[i].a.kind != SR_WATCH_LOAD && note_stored(s, s->all[i].rank, &s->all[i].a))
+		if ((s->all[i].a.kind == SR_WATCH_STORE || s->all[i].a.kind == SR_WATCH_CHANGED) && note_stored(s, s->all[i].rank, &s->all[i].a))
 			return -ENOMEM;
 	return 0;
+}
+
+void sr_race_watches_restart(struct sr_race_watches *s)
+{
+	memset(s->next, 0, (s->n + 1) * sizeof(*s->next));
 }
 
 bool sr_race_watches_may_store(const struct sr_race_watches *s, uint32_t rank, uint64_t begin, uint64_t end)

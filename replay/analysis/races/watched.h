@@ -32,6 +32,8 @@ struct sr_race_watches {
 int sr_race_watches_read(struct sr_race_watches *s, uint32_t rank, const char *path);
 /* When all are read.  0 or -ENOMEM. */
 int sr_race_watches_sort(struct sr_race_watches *s);
+/* The next pass over the trace begins: none was given yet. */
+void sr_race_watches_restart(struct sr_race_watches *s);
 void sr_race_watches_free(struct sr_race_watches *s);
 
 /*

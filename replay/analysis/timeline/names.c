@@ -90,6 +90,9 @@ const char *sr_names_site(const struct sr_names *names, size_t rank, uint64_t si
 {
 	uint64_t address = sr_site_address(site);
 
+	/* A damaged record may name an image that there is none of. */
+	if (sr_site_image(site) >= sr_trace_images(names->t->trace, names->t->links.ranks[rank].number))
+		return "";
 	return address ? sr_symbols_site(names->images[rank][sr_site_image(site)].symbols, address) : "";
 }
 

@@ -77,7 +77,8 @@ static int take_call(struct sr_track *k, const struct sr_entry *e, const struct 
 		return -EBADMSG;
 	memcpy(&head, e->payload, sizeof(head));
 	*s = (struct sr_slice){.sn = e->sn,
-			       .count = 1,
+			       .count = e->count,
+			       .stride = (uint16_t)e->stride,
 			       .site = head.site | (uint64_t)image << SR_SITE_BITS,
 			       .event = image ? 0 : first_event(e, &head),
 			       .bytes = (uint32_t)e->size,
@@ -99,6 +100,7 @@ static int read_track(struct loading *l, struct sr_track *k, struct sr_error *er
 
 	if (ret)
 		return ret;
+	sr_stream_fold_cycles(s);
 	while (!ret && (got = sr_stream_next(s, &e)) > 0) {
 		sr_stamps_take(&stamps, &e);
 		if (l->hooks->entry)
@@ -198,6 +200,15 @@ static void begin_axis(struct sr_timeline *t)
 	t->began = t->lacks_times || first == UINT64_MAX ? 0 : first;
 }
 
+/* Of calls that come again in turn, the slice found is the last one of the turn: which one has this SN? */
+static size_t find_in_turn(const struct sr_track *k, size_t last, uint64_t sn)
+{
+	const struct sr_slice *s = &k->slices[last];
+	const size_t over = (sn - s->sn) % s->stride, back = over ? s->stride - over : 0;
+
+	return sn < s->sn + s->count * s->stride && back <= last ? last - back : last;
+}
+
 bool sr_timeline_find(const struct sr_timeline *t, size_t rank, uint32_t thread, uint64_t sn,
 		      struct sr_place *place)
 {
@@ -218,7 +229,7 @@ bool sr_timeline_find(const struct sr_timeline *t, size_t rank, uint32_t thread,
 		}
 		if (!low)
 			return false;
-		*place = (struct sr_place){(uint32_t)i, (uint32_t)(low - 1)};
+		*place = (struct sr_place){(uint32_t)i, (uint32_t)find_in_turn(k, low - 1, sn)};
 		return true;
 	}
 	return false;

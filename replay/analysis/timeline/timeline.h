@@ -24,14 +24,15 @@
 /* What each call takes where times are those of a coarse clock. */
 #define SR_COARSE_CALL_NS 100
 
-/* One call's record, with those that only repeated it. */
+/* One call's record, with those that only repeated it: at once, or in turn with others (SR_REC_CYCLE). */
 struct sr_slice {
-	uint64_t sn, count;   /* sn ... sn + count - 1 */
+	uint64_t sn, count;   /* so many calls, from this one; each SN is higher by the stride than the one before */
 	uint64_t site;        /* with its image: sr_site_address(), sr_site_image() */
 	uint64_t event;       /* its first event number; 0: none, or of an earlier image */
 	uint64_t begin, end;  /* on the axis */
 	uint32_t bytes;       /* of its record */
 	uint16_t kind;        /* SR_REC_CALL + number */
+	uint16_t stride;
 };
 
 /*

@@ -30,7 +30,9 @@ FLAGS = ["-g", "-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-std=gnu17"
          os.path.join(TESTS, "lib", "pgas")]
 SECONDS = 120
 KEEP = os.environ.get("MUTANTS_KEEP") # a directory for those that are not found as they should be
-FEW = ["laplace-wait", "steal-completion", "cg-quiet", "mcop-quiet", "gather-barrier", "ring-full", "barrier-wait"]
+# Not barrier-wait: its ranks do not wait for each other.  On a busy machine one is late by the others' whole run, and may have been told of it by
+# the launcher, for all that is recorded: its race is only possible then.
+FEW = ["laplace-wait", "steal-completion", "cg-quiet", "mcop-quiet", "gather-barrier", "ring-full"]
 RECALL = PRECISION = 0.95
 CONFIRMED = 0.9
 

@@ -7,7 +7,10 @@
  * the rest. A notification is the number of the barrier, so nothing has to be reset.
  */
 #include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "internal.h"
 
@@ -23,12 +26,21 @@ static struct {
 	 */
 	uint64_t *contributions;
 	unsigned int reductions;
+	/* PGAS_DELAY: who sleeps in which barrier before it waits in which round; no barrier has the number 0. */
+	struct {
+		int rank, round;
+		unsigned int barrier;
+	} late;
 } sync_state;
 
 void pgas_make_sync(void)
 {
+	const char *late = getenv("PGAS_DELAY");
+
 	sync_state.told = pgas_shared(ROUNDS * sizeof(uint64_t));
 	sync_state.contributions = pgas_shared(2 * PGAS_MAX_RANKS * sizeof(uint64_t));
+	if (late && sscanf(late, "%d:%u:%d", &sync_state.late.rank, &sync_state.late.barrier, &sync_state.late.round) != 3)
+		pgas_fail("PGAS_DELAY is RANK:BARRIER:ROUND, not %s", late);
 }
 
 void pgas_relax(struct pgas_patience *patience)
@@ -56,6 +68,13 @@ static void tell(int round)
 	pgas_put(to, &sync_state.told[round], &sync_state.number, sizeof(uint64_t));
 }
 
+/* The others go on meanwhile: what they do is there before this rank looks. */
+static void be_late(int round)
+{
+	if (sync_state.late.barrier == sync_state.number && sync_state.late.rank == pgas.rank && sync_state.late.round == round)
+		usleep(50000);
+}
+
 void pgas_notify(void)
 {
 	pgas_quiet();
@@ -69,6 +88,7 @@ void pgas_wait(void)
 	for (int round = 0; 1 << round < pgas.ranks; round++) {
 		if (round > 0)
 			tell(round);
+		be_late(round);
 		pgas_wait_for(&sync_state.told[round], sync_state.number);
 	}
 }

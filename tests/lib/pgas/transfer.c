@@ -19,6 +19,8 @@ static void poll_completions(void)
 	if (n < 0)
 		pgas_fail("cannot poll for completions");
 	for (int i = 0; i < n; i++) {
+		if (wc[i].wr_id >= (uint64_t)pgas.ranks)
+			pgas_fail("a completion of the program's own request %d came to the runtime", (int)wc[i].wr_id);
 		if (wc[i].status != IBV_WC_SUCCESS)
 			pgas_fail("a transfer to rank %d failed: %s", (int)wc[i].wr_id,
 				  ibv_wc_status_str(wc[i].status));

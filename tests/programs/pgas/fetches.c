@@ -3,7 +3,7 @@
  * fetches.c: small programs that synchronise by what they fetch into memory which peers can write, or by sockets of one
  * listener, for `sreplay races`.
  *
- *   fetches CASE
+ *   fetches CASE [ROUNDS]
  *   fetches         lists the cases
  */
 #include <arpa/inet.h>
@@ -19,15 +19,18 @@
 
 #define BYTES 1024 /* more than are sent inline */
 #define OWNER 2
+#define SLOTS 16
+#define SLOT  64
 
 struct shared {
 	char data[BYTES], mine[BYTES];
-	uint64_t flag, fetched, polled, lock, port;
+	uint64_t flag, fetched, polled, lock, port, taken, filled;
 	struct ibv_sge sge;
 	struct ibv_send_wr wr;
 };
 
 static struct shared *shared;
+static long rounds; /* 0: as many as the case has by itself */
 
 static bool is(int rank)
 {
@@ -86,19 +89,20 @@ static void read_early_flag(void)
 
 /* ------------------------------------------------------------------------------- locks */
 
-static uint64_t compare_and_swap(uint64_t expected, uint64_t wanted)
+/* What it returned, in memory that peers can write. */
+static uint64_t atomic(enum ibv_wr_opcode opcode, uint64_t *word, uint64_t compare_add, uint64_t swap)
 {
 	struct pgas_peer *peer = &pgas.peers[OWNER];
 	struct ibv_sge sge = {.addr = (uintptr_t)&shared->fetched, .length = 8, .lkey = pgas.shared.mr->lkey};
 	struct ibv_send_wr wr = {.wr_id = OWNER,
 				 .sg_list = &sge,
 				 .num_sge = 1,
-				 .opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+				 .opcode = opcode,
 				 .send_flags = IBV_SEND_SIGNALED,
-				 .wr.atomic = {.remote_addr = peer->base + (uint64_t)((char *)&shared->lock - pgas.shared.base),
+				 .wr.atomic = {.remote_addr = peer->base + (uint64_t)((char *)word - pgas.shared.base),
 					       .rkey = peer->rkey,
-					       .compare_add = expected,
-					       .swap = wanted}},
+					       .compare_add = compare_add,
+					       .swap = swap}},
 			   *bad;
 
 	if (ibv_post_send(peer->qp, &wr, &bad))
@@ -106,6 +110,11 @@ static uint64_t compare_and_swap(uint64_t expected, uint64_t wanted)
 	peer->posted++;
 	pgas_quiet();
 	return shared->fetched;
+}
+
+static uint64_t compare_and_swap(uint64_t expected, uint64_t wanted)
+{
+	return atomic(IBV_WR_ATOMIC_CMP_AND_SWP, &shared->lock, expected, wanted);
 }
 
 static void locked(void)
@@ -141,7 +150,7 @@ static void read_data(void)
 	int from = (pgas.rank + 1) % pgas.ranks;
 	uint64_t sum = 0;
 
-	for (int round = 1; round <= 20; round++) {
+	for (int round = 1; round <= (rounds ? rounds : 20); round++) {
 		for (int i = 0; i < BYTES; i++)
 			shared->mine[i] = (char)(i * round + pgas.rank);
 		pgas_barrier();
@@ -151,6 +160,51 @@ static void read_data(void)
 		pgas_barrier();
 	}
 	printf("rank %d read %016llx\n", pgas.rank, (unsigned long long)sum);
+}
+
+/* Two READs into one place, of which the first is mostly polled when the second has landed over it. */
+static void overlaid(void)
+{
+	int from = (pgas.rank + 1) % pgas.ranks;
+	char *private = pgas_private(256);
+	uint64_t sum = 0;
+
+	for (int round = 1; round <= (rounds ? rounds : 20); round++) {
+		char *into = round % 2 ? private : shared->data;
+
+		for (int i = 0; i < 512; i++)
+			shared->mine[i] = (char)(i * 7 + round * (i / 256 + 3) + pgas.rank);
+		pgas_barrier();
+		pgas_start_get(from, into, shared->mine, 256);
+		pgas_start_get(from, into, shared->mine + 256, 256);
+		pgas_quiet();
+		for (int i = 0; i < 256; i++)
+			sum = sum * 31 + (uint8_t)into[i];
+		pgas_barrier();
+	}
+	printf("rank %d overlaid %016llx\n", pgas.rank, (unsigned long long)sum);
+}
+
+/* In turn, each rank fetches what the next one fetched before, changes some of it, and puts a part of it behind. */
+static void relayed(void)
+{
+	int next = (pgas.rank + 1) % pgas.ranks;
+	uint64_t sum = (uint64_t)pgas.rank;
+
+	for (int round = 1; round <= (rounds ? rounds : 20); round++)
+		for (int turn = 0; turn < pgas.ranks; turn++) {
+			if (is(turn)) {
+				pgas_get(next, shared->data, shared->data, BYTES);
+				for (int i = 0; i < BYTES; i++)
+					sum = sum * 31 + (uint8_t)shared->data[i];
+				for (int i = 0; i < 40; i++)
+					shared->data[(sum + (uint64_t)i * 8) % BYTES] = (char)(sum >> i);
+				pgas_put(next, shared->mine, shared->data, 200);
+				pgas_get(next, shared->data + 100, shared->mine + 50, 120);
+			}
+			pgas_barrier();
+		}
+	printf("rank %d relayed %016llx\n", pgas.rank, (unsigned long long)sum);
 }
 
 /* -------------------------------------------------------------------------- datagrams */
@@ -250,7 +304,7 @@ static void chain(void)
 	uint64_t *mine = (uint64_t *)shared->mine, *from = pgas_private(8), found;
 	struct timespec now;
 
-	for (int round = 0; round < 200; round++) {
+	for (int round = 0; round < (rounds ? rounds : 200); round++) {
 		clock_gettime(CLOCK_REALTIME, &now);
 		*mine = *mine * 31 + (uint64_t)now.tv_nsec;
 		*mine = *mine * 31 + pgas_fetch_add(OWNER, &shared->lock, 3);
@@ -262,6 +316,23 @@ static void chain(void)
 	}
 	pgas_barrier();
 	printf("rank %d has %016llx\n", pgas.rank, (unsigned long long)*mine);
+}
+
+/* All ranks change two words of one rank by atomics and puts without an order, and READ both. */
+static void contended(void)
+{
+	uint64_t *pair = pgas_private(16), sum = (uint64_t)pgas.rank * 0x9e3779b97f4a7c15ull + 1;
+
+	for (int round = 0; round < (rounds ? rounds : 200); round++) {
+		sum = sum * 31 + pgas_fetch_add(OWNER, &shared->lock, sum | 1ull << 63);
+		pgas_put(OWNER, &shared->lock + 1, &sum, 8);
+		pgas_get(OWNER, pair, &shared->lock, 16);
+		sum = sum * 31 + pair[0] + 7 * pair[1];
+		if (is(OWNER))
+			sum += pgas_load(&shared->lock) + pgas_load(&shared->lock + 1);
+	}
+	pgas_barrier();
+	printf("rank %d has %016llx\n", pgas.rank, (unsigned long long)sum);
 }
 
 /* ----------------------------------------------------------------------------- sockets */
@@ -325,18 +396,58 @@ static void listener(void)
 	}
 }
 
+/* ------------------------------------------------------------------------ slots */
+
+/* Rank 0 takes slots by one counter of the owner, and says by another one how many it has filled. */
+static void fill_slots(void)
+{
+	for (uint64_t i = 0; i < SLOTS; i++) {
+		const uint64_t slot = atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, &shared->taken, 1, 0);
+
+		memset(shared->mine, 1 + (int)slot, SLOT);
+		pgas_put(OWNER, shared->data + slot * SLOT, shared->mine, SLOT);
+		atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, &shared->filled, 1, 0);
+	}
+}
+
+static void read_slots(const uint64_t *counter)
+{
+	for (uint64_t i = 0; i < SLOTS; i++) {
+		pgas_wait_for(counter, i + 1);
+		shared->fetched += pgas_load((const uint64_t *)(shared->data + i * SLOT));
+	}
+}
+
+static void slots(void)
+{
+	if (is(0))
+		fill_slots();
+	else if (is(OWNER))
+		read_slots(&shared->filled);
+}
+
+/* The owner looks at what is taken. */
+static void slots_early(void)
+{
+	if (is(0))
+		fill_slots();
+	else if (is(OWNER))
+		read_slots(&shared->taken);
+}
+
 /* ------------------------------------------------------------------------ all */
 
 static const struct pgas_case cases[] = {
     {"read-flag", read_flag}, {"read-early-flag", read_early_flag}, {"locked", locked},
-    {"locked-written", locked_written}, {"read-data", read_data}, {"chain", chain}, {"datagrams", datagrams},
-    {"listener", listener},
+    {"locked-written", locked_written}, {"read-data", read_data}, {"relayed", relayed}, {"overlaid", overlaid}, {"chain", chain}, {"contended", contended},
+    {"datagrams", datagrams}, {"listener", listener}, {"slots", slots}, {"slots-early", slots_early},
 };
 
 int main(int argc, char **argv)
 {
 	const struct pgas_case *chosen = pgas_case(argc, argv, cases, sizeof(cases) / sizeof(*cases));
 
+	rounds = pgas_argument(argc, argv, 2, 0, 0, "fetches CASE [ROUNDS]");
 	pgas_start(sizeof(*shared) + 65536, 65536);
 	shared = pgas_shared(sizeof(*shared));
 	memset(shared->mine, pgas.rank, BYTES);

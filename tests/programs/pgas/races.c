@@ -607,6 +607,26 @@ static void store_read_polled(void)
 	}
 }
 
+/* The owner's flag is read now and then, with other READs in between: that it orders what follows tells that it is one. */
+static void store_read_once(void)
+{
+	volatile uint64_t *words = shared->data;
+	uint64_t raised = 0, nothing;
+
+	if (is(OWNER)) {
+		if (words[5] + words[WORDS - 1])
+			pgas_fail("it was there");
+		usleep(20000);
+		pgas_store(&shared->counter, 1);
+	} else if (is(0)) {
+		while (!raised) {
+			pgas_get(OWNER, &nothing, &shared->port, sizeof(nothing));
+			pgas_get(OWNER, &raised, &shared->counter, sizeof(raised));
+		}
+		put(OWNER);
+	}
+}
+
 /* The pause makes it likely that the store comes first: then the trace does not suggest that it waits for the put. */
 static void store_write_racing(void)
 {
@@ -678,13 +698,34 @@ static void receive(bool store_early)
 	} else if (is(1)) {
 		if (ibv_post_recv(pgas.peers[0].qp, &receive, &bad_receive))
 			pgas_fail("cannot post a receive");
-		pgas_put(0, &shared->flag, &one, sizeof(one));
+		/* Not pgas_put(): the message may complete before the WRITE, and the runtime would take its completion. */
+		pgas_start_put(0, &shared->flag, &one, sizeof(one));
 		if (store_early)
 			mine[3] = 99;
 		await_own();
 		if (!store_early)
 			mine[3] = 99;
 	}
+}
+
+/* The message was sent long before: it waits for the receive. */
+static void receive_store_posted(void)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)mine, .length = BYTES, .lkey = pgas.private.mr->lkey};
+	struct ibv_recv_wr *bad_receive, receive = {.wr_id = OWN_REQUEST, .sg_list = &sge, .num_sge = 1};
+	struct ibv_send_wr *bad_send, send = {
+	    .wr_id = OWN_REQUEST, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+
+	if (is(0) && ibv_post_send(pgas.peers[1].qp, &send, &bad_send))
+		pgas_fail("cannot send");
+	if (is(1)) {
+		usleep(20000);
+		mine[3] = 99;
+		if (ibv_post_recv(pgas.peers[0].qp, &receive, &bad_receive))
+			pgas_fail("cannot post a receive");
+	}
+	if (!is(OWNER))
+		await_own();
 }
 
 static void receive_store_racing(void)
@@ -995,12 +1036,14 @@ static const struct pgas_case cases[] = {
     {"store-read-racing", store_read_racing},
     {"store-read-barrier", store_read_barrier},
     {"store-read-polled", store_read_polled},
+    {"store-read-once", store_read_once},
     {"store-write-racing", store_write_racing},
     {"store-write-flag", store_write_flag},
     {"gather-store-racing", gather_store_racing},
     {"gather-store-completion", gather_store_completion},
     {"receive-store-racing", receive_store_racing},
     {"receive-store-completion", receive_store_completion},
+    {"receive-store-posted", receive_store_posted},
     {"scatter-store-racing", scatter_store_racing},
     {"scatter-store-completion", scatter_store_completion},
     {"scatter-load-racing", scatter_load_racing},
