@@ -23,6 +23,7 @@ from harness import BUILD, SREPLAY, Tap, fresh, read, run
 PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SOFTDEV = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "ci", "softdev")
 SECONDS = 60
+LARGE_SECONDS = 200
 # Arguments, ranks, and which of them are recorded.
 GROUPS = {
     "uts": (["T1-5"], 2, "0,1"), "dht": ([], 2, "0,1"), "is": (["14"], 4, "0,2"), "laplace": ([], 4, "0,1,2,3"),
@@ -54,6 +55,18 @@ def group(tap, directory, name):
     tap.ok("protected" in info and "compared" not in info, "%s: all of its regions are protected" % name, info)
 
 
+def large_message(tap, directory):
+    """Over 1 GiB, which makes a record of that size."""
+    trace, size = os.path.join(directory, "large.srec"), "1100000000"
+    side = "%s record -q -o %s --rank %%d -- ibv_rc_pingpong -d soft0 -g 0 -s %s -n 1 -r 1" % (SREPLAY, trace, size)
+    job = "%s & sleep 1; %s 127.0.0.1; wait" % (side % 0, side % 1)
+    status, out, err = run([SOFTDEV, "--", "sh", "-c", job], LARGE_SECONDS)
+    tap.ok(status == 0, "a message of over 1 GiB is recorded", "%s\n%s" % (out.decode(), err))
+    for rank in "0", "1":
+        status, _, err = run([SREPLAY, "replay", "-r", rank, trace], LARGE_SECONDS)
+        tap.ok(status == 0 and "0 divergences: exact" in err, "... and replayed: rank " + rank, err)
+
+
 def idle(tap):
     status, _, err = run([SOFTDEV, "-v", "--", "sleep", "2"], SECONDS)
     used = re.search(r"which used ([\d.]+) s of CPU", err)
@@ -67,7 +80,9 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         for name in names:
-            if name in GROUPS:
+            if name == "large-message":
+                large_message(tap, directory)
+            elif name in GROUPS:
                 group(tap, directory, name)
             else:
                 between(tap, name)

@@ -33,6 +33,7 @@ PAIRS = {
     "rping-own-qp": ("rping -s -q -C 3 -a " + ADDRESS, "rping -c -q -C 3 -v -a " + ADDRESS),
     "udaddy": ("udaddy -b " + ADDRESS, "udaddy -s " + ADDRESS),
     "rdma-server": ("rdma_server", "rdma_client -s " + ADDRESS),
+    "reconnects": (os.path.join(PROGRAMS, "reconnects"), os.path.join(PROGRAMS, "reconnects") + " " + ADDRESS),
     "ucmatose": ("ucmatose -C 4 -b " + ADDRESS, "ucmatose -C 4 -s " + ADDRESS),
     "fi-msg": ("fi_pingpong -p verbs -e msg -I 20 -S 64", "fi_pingpong -p verbs -e msg -I 20 -S 64 " + ADDRESS),
     "perftest": ("ib_send_lat -R -d soft0 -x 1 -F -n 100", "ib_send_lat -R -d soft0 -x 1 -F -n 100 " + ADDRESS),

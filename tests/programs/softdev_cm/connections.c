@@ -68,6 +68,34 @@ void connects(void)
 	rdma_destroy_event_channel(channel);
 }
 
+/* A client that connects again at once: the first connection is established before the second one's request comes. */
+void keeps_the_order_of_connections(void)
+{
+	struct rdma_event_channel *at = channel_of(), *from = channel_of();
+	struct rdma_cm_id *listener, *active[3], *passive[3];
+	int port = 0;
+
+	listener = listen_at(at, RDMA_PS_TCP, "127.0.0.1", &port);
+	for (int n = 0; n < 3; n++) {
+		active[n] = resolved(from, RDMA_PS_TCP, "127.0.0.1", port);
+		start_connect(active[n], "");
+		if (n)
+			EXPECT(expect_event(at, RDMA_CM_EVENT_ESTABLISHED, 0) == passive[n - 1]);
+		passive[n] = expect_event(at, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+		accept_with(passive[n], "");
+		EXPECT(expect_event(from, RDMA_CM_EVENT_CONNECT_RESPONSE, 0) == active[n]);
+		EXPECT(!rdma_establish(active[n]));
+	}
+	EXPECT(expect_event(at, RDMA_CM_EVENT_ESTABLISHED, 0) == passive[2]);
+	for (int n = 0; n < 3; n++) {
+		EXPECT(!rdma_destroy_id(active[n]));
+		EXPECT(!rdma_destroy_id(passive[n]));
+	}
+	EXPECT(!rdma_destroy_id(listener));
+	rdma_destroy_event_channel(at);
+	rdma_destroy_event_channel(from);
+}
+
 /* ------------------------------------------------------- between processes */
 
 /* Accepts one connection after the other, and waits for the end of each. */

@@ -90,6 +90,7 @@ void join_child(struct child *child);
 /* The cases; each file's first lines say what they prove. */
 #define CASES(X)                                                                                   \
 	X(connects)                                                                                \
+	X(keeps_the_order_of_connections)                                                          \
 	X(connects_processes)                                                                      \
 	X(refuses_where_nobody_listens)                                                            \
 	X(rejects)                                                                                 \

@@ -217,26 +217,76 @@ static void expire(struct cm_id *id, void *p)
 	}
 }
 
+#define READY 64
+
+static long wait_for_nothing(struct cm_channel *c, struct epoll_event *ready)
+{
+	return cm_sys(SYS_epoll_pwait, c->fd, ready, READY, 0, NULL, 8);
+}
+
+static struct cm_id *id_of_ready(const struct cm_channel *c, const struct epoll_event *ready)
+{
+	struct cm_id *id = ready->data.u64 < EVENT_FD ? cm_id_find((uint32_t)ready->data.u64) : NULL;
+
+	return id && id->channel == c ? id : NULL;
+}
+
+/* Their requests are then messages as all others.  Returns whether there were any. */
+static bool take_connections(struct cm_channel *c, const struct epoll_event *ready, long n)
+{
+	bool any = false;
+
+	for (long i = 0; i < n; i++) {
+		struct cm_id *id = id_of_ready(c, &ready[i]);
+
+		if (id && id->state == CM_LISTENING) {
+			cm_take_connections(id);
+			any = true;
+		}
+	}
+	return any;
+}
+
+/* Messages become events in the order in which they were sent, whatever connections they are of. */
+static void receive_earliest(struct cm_channel *c, const struct epoll_event *ready, long n)
+{
+	struct cm_id *earliest = NULL;
+	uint64_t least = 0;
+
+	for (long i = 0; i < n; i++) {
+		struct cm_id *id = id_of_ready(c, &ready[i]);
+		uint64_t sent;
+
+		if (!id || id->state == CM_LISTENING)
+			continue;
+		sent = cm_next_sent(id);
+		if (!earliest || sent < least) {
+			earliest = id;
+			least = sent;
+		}
+	}
+	if (earliest)
+		cm_receive_one(earliest);
+}
+
 /* Makes events of what happened. Returns false if nothing did. */
 static bool look(struct cm_channel *c)
 {
-	struct epoll_event ready[16];
-	long n = cm_sys(SYS_epoll_pwait, c->fd, ready, 16, 0, NULL, 8);
+	struct epoll_event ready[READY];
+	long n = wait_for_nothing(c, ready);
 	uint64_t now = cm_now();
 
+	if (take_connections(c, ready, n))
+		n = wait_for_nothing(c, ready);
 	for (long i = 0; i < n; i++) {
-		uint64_t data = ready[i].data.u64;
-		struct cm_id *id = data < EVENT_FD ? cm_id_find((uint32_t)data) : NULL;
-
-		if (id && id->channel == c)
-			cm_receive(id);
-		if (data == EVENT_FD)
+		if (ready[i].data.u64 == EVENT_FD)
 			cm_channel_signal(c);
-		if (data == TIMER_FD) {
+		if (ready[i].data.u64 == TIMER_FD) {
 			cm_id_each(c, expire, &now);
 			cm_channel_set_timer(c);
 		}
 	}
+	receive_earliest(c, ready, n);
 	return n > 0;
 }
 

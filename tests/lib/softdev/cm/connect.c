@@ -13,10 +13,21 @@
 #define TIMEWAIT_NS   537000000ull
 #define DISCONNECT_NS 8000000000ull
 
-bool cm_send(struct cm_id *id, const struct cm_message *m)
+bool cm_send(struct cm_id *id, const struct cm_message *message)
 {
-	return cm_sys(SYS_sendto, id->sock, m, sizeof(*m), MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0) ==
-	       (long)sizeof(*m);
+	struct cm_message m = *message;
+
+	m.sent = cm_now();
+	return cm_sys(SYS_sendto, id->sock, &m, sizeof(m), MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0) ==
+	       (long)sizeof(m);
+}
+
+uint64_t cm_next_sent(const struct cm_id *id)
+{
+	struct cm_message m;
+	long n = cm_sys(SYS_recvfrom, id->sock, &m, sizeof(m), MSG_DONTWAIT | MSG_PEEK, NULL, NULL);
+
+	return n == (long)sizeof(m) ? m.sent : 0;
 }
 
 int cm_receive_message(struct cm_id *id, struct cm_message *m)
@@ -294,25 +305,35 @@ static void take_message(struct cm_id *id, const struct cm_message *m)
 	}
 }
 
-void cm_receive(struct cm_id *id)
+static bool takes_messages(const struct cm_id *id)
+{
+	return id->sock >= 0 && id->state >= CM_REQUEST_SENT && id->state < CM_DISCONNECT_RECEIVED;
+}
+
+bool cm_receive_one(struct cm_id *id)
 {
 	struct cm_message m;
-	int ret = 1;
+	int ret;
 
-	if (id->state == CM_LISTENING) {
-		cm_take_connections(id);
-		return;
-	}
 	if (id->state == CM_ACCEPTED_SOCKET) {
 		cm_take_request(id);
-		return;
+		return false;
 	}
-	while (ret == 1 && id->sock >= 0 && id->state >= CM_REQUEST_SENT &&
-	       id->state < CM_DISCONNECT_RECEIVED) {
-		ret = cm_receive_message(id, &m);
-		if (ret == 1)
-			take_message(id, &m);
-	}
+	if (!takes_messages(id))
+		return false;
+	ret = cm_receive_message(id, &m);
+	if (ret == 1)
+		take_message(id, &m);
 	if (!ret)
 		take_end(id);
+	return ret == 1;
+}
+
+void cm_receive(struct cm_id *id)
+{
+	if (id->state == CM_LISTENING)
+		cm_take_connections(id);
+	else
+		while (cm_receive_one(id))
+			;
 }

@@ -168,6 +168,7 @@ enum cm_message_type {
 
 /* Between the sockets of two identifiers. */
 struct cm_message {
+	uint64_t sent; /* cm_now() */
 	uint32_t type;
 	uint32_t reason; /* of a rejection */
 	uint32_t qpn, qkey, psn;
@@ -265,6 +266,8 @@ int cm_disconnect(struct cm_id *id);
 int cm_notify(struct cm_id *id, uint32_t event);
 /* Turns what arrived at the socket into events. */
 void cm_receive(struct cm_id *id);
+/* Of a connection, the first of it.  False if nothing more may be there. */
+bool cm_receive_one(struct cm_id *id);
 void cm_timer_expired(struct cm_id *id);
 
 /* The private data that a request of this identifier may have. */
@@ -272,6 +275,8 @@ uint8_t cm_request_room(const struct cm_id *id);
 bool cm_send(struct cm_id *id, const struct cm_message *message);
 /* 1 if a message arrived, 0 if the peer is gone, -EAGAIN. */
 int cm_receive_message(struct cm_id *id, struct cm_message *message);
+/* When what comes next was sent; 0: the peer is gone, or nothing is there. */
+uint64_t cm_next_sent(const struct cm_id *id);
 void cm_copy_conn_event(struct cm_event *event, const struct cm_message *m, uint8_t length);
 void cm_copy_ud_event(struct cm_event *event, const struct cm_message *m, uint8_t length);
 

@@ -44,7 +44,6 @@ static void accept_one(struct cm_id *listener, int fd)
 	id->listener = listener->handle + 1;
 	id->state = CM_ACCEPTED_SOCKET;
 	cm_channel_watch(id->channel, id);
-	cm_take_request(id);
 }
 
 void cm_take_connections(struct cm_id *listener)
