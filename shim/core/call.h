@@ -63,6 +63,8 @@ enum sr_source {
 #define SR_ORDER_ENTRY  1u
 #define SR_ORDER_RETURN 2u
 #define SR_ORDER_IDLE   4u /* ... unless it found nothing: its result is sr_call_desc.idle */
+/* Before the real call it changes what other threads meet in memory: that belongs to its entry. */
+#define SR_ORDER_EXPOSES 8u
 
 /* How a function reports that something is not supported. */
 enum sr_failure {
@@ -82,6 +84,7 @@ enum sr_failure {
  * address. Either 1 + the number of the argument that holds the length in bytes, or:
  */
 #define SR_LENGTH_STRUCT   255 /* one object */
+#define SR_STRUCT_BYTES    512 /* of one that has no size in size_of, at most */
 #define SR_LENGTH_TEXT     254 /* a path or a name */
 #define SR_LENGTH_PIECES   253 /* struct iovec[], as many as the next argument says */
 #define SR_LENGTH_MESSAGE  252 /* struct msghdr */

@@ -76,11 +76,18 @@ struct sr_engine {
 	void (*releases)(struct sr_thread *t);
 	void (*resumes)(struct sr_thread *t);
 	/*
-	 * The thread is about to access exposed memory, in the program's code; accesses: those since its
-	 * last call.  Recording: others that wait run first.  Replay: as in the recording.  NULL: all
-	 * threads run at the same time.
+	 * In a real call.  has_exposed: memory has become exposed, as a part of the call's entry, and the rest of the call
+	 * follows.  regains: it is about to be exposed no more, or otherwise, as a part of the return.  Recording threads one at
+	 * a time, what other threads access before and after that is then ordered with it.  Both may be NULL.
 	 */
-	void (*yields)(struct sr_thread *t, uint64_t accesses, uintptr_t site);
+	void (*has_exposed)(struct sr_thread *t);
+	void (*regains)(struct sr_thread *t, const struct sr_call_desc *d);
+	/*
+	 * The thread is about to access exposed memory, in the program's code; accesses: those since its
+	 * last call.  Recording: others that wait run first.  Replay: as in the recording.  True: they
+	 * have.  NULL: all threads run at the same time.
+	 */
+	bool (*yields)(struct sr_thread *t, uint64_t accesses, uintptr_t site);
 
 	/*
 	 * The program calls exit, which does not mean that this thread is the one that ends the
@@ -120,8 +127,8 @@ struct sr_engine {
 
 	/* Only an engine that replays has the following operations. */
 
-	/* Is the thread's next record a record of this call? */
-	bool (*comes_next)(struct sr_thread *t, enum sr_call_number n);
+	/* Is the thread's next record one of this call, with these arguments?  NULL: with any. */
+	bool (*comes_next)(struct sr_thread *t, enum sr_call_number n, uint64_t *a);
 	/*
 	 * A fault that will become a call; signals are blocked. Is a handler to run before it? Then
 	 * its signal has been sent, and the instruction must be executed again.
@@ -184,6 +191,18 @@ static inline void sr_engine_resumes(struct sr_thread *t)
 {
 	if (sr_engine)
 		sr_engine->resumes(t);
+}
+
+static inline void sr_engine_has_exposed(struct sr_thread *t)
+{
+	if (sr_engine && sr_engine->has_exposed)
+		sr_engine->has_exposed(t);
+}
+
+static inline void sr_engine_regains(struct sr_thread *t, const struct sr_call_desc *d)
+{
+	if (sr_engine && sr_engine->regains)
+		sr_engine->regains(t, d);
 }
 
 static inline void sr_engine_exit_begins(int status)

@@ -31,6 +31,9 @@ struct sr_received_piece {
 	 * lacks them; `filled` of them have come from their sender so far.
 	 */
 	bool left_out;
+	bool fetched; /* recording: by a READ; replay: as much of the checksum is there as READs have */
+	bool exposed; /* it is in exposed memory, so that loads find it */
+	uint64_t sum; /* replay, exposed: its checksum */
 	uint32_t filled;
 	uint64_t checksum, mask; /* replay: of the recorded ones (logd/trace/left_out.h) */
 	int32_t sender;		 /* replay: the rank that they came from */

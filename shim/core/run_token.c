@@ -30,6 +30,11 @@ enum { FREE, IN, OUT, RELEASED }; /* IN: at work in the shim; OUT: in the progra
 #define OTHERS_NS   2000000 /* the threads behind the first one check again */
 /* If more wait, that takes longer in proportion, and the one that has become the first is woken. */
 #define FEW 8
+/*
+ * A holder that stays in one call of the shim, where it waits for the daemon for example, gives the token away at that
+ * call's end.  So it is looked at less and less often: many processes that wait so leave the daemon its processor.
+ */
+#define STAYS_MAX_NS 50000000
 
 /*
  * How long a thread may compute before it is asked to stop: shorter while those that are asked only spin. A thread
@@ -65,6 +70,9 @@ struct waiter {
 	int64_t waited; /* the part of that holder's time that is known to phases.h */
 	int64_t steps;  /* the time of steps when it was first seen */
 	int64_t sampled; /* when the holder was last looked at */
+	/* The word of a holder in the shim, and since when it has been seen there. */
+	uint64_t inside;
+	int64_t inside_since;
 };
 
 static struct {
@@ -349,10 +357,25 @@ static bool try_for_a_while(const struct waiter *w)
 	return false;
 }
 
+/* How long the first one waits until it looks again. */
+static int64_t time_to_look(struct waiter *w)
+{
+	uint64_t word = atomic_load(&run_token.word);
+	int64_t now = sr_stall_now(), ns;
+
+	if (STATE(word) != IN || word != w->inside) {
+		w->inside = word;
+		w->inside_since = now;
+	}
+	ns = (now - w->inside_since) / 4;
+	return ns < SLICE_NS ? SLICE_NS : ns > STAYS_MAX_NS ? STAYS_MAX_NS : ns;
+}
+
 static void sleep_a_little(struct waiter *w)
 {
 	bool first = is_first(w);
-	const int64_t ns = first ? SLICE_NS : OTHERS_NS * (1 + (int64_t)atomic_load(&run_token.waiting) / FEW);
+	const int64_t ns = first ? time_to_look(w)
+				 : OTHERS_NS * (1 + (int64_t)atomic_load(&run_token.waiting) / FEW);
 	const struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 	uint32_t poked = POKED;
 

@@ -42,7 +42,7 @@ const struct sr_setting sr_setting_table[SR_SETTING_COUNT] = {
 	 .now = SR_SETTING_##name,                                                                 \
 	 .note = about},
 const char *const sr_launcher_ranks[SR_LAUNCHER_RANKS] = {
-    "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID",
+    "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "GASPI_RANK", "SLURM_PROCID",
 };
 
 const struct sr_renamed sr_renamed_table[SR_RENAMED_COUNT] = {

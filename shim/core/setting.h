@@ -53,7 +53,7 @@ static inline const char *sr_setting_variable(enum sr_setting_name name)
 }
 
 /* Variables in which launchers give the rank of a process, the most specific first. */
-#define SR_LAUNCHER_RANKS 5
+#define SR_LAUNCHER_RANKS 6
 extern const char *const sr_launcher_ranks[SR_LAUNCHER_RANKS];
 
 /* A former name of a setting. */

@@ -25,8 +25,11 @@ static inline int sr_claimable_index(int signo)
 
 /* Alternate signal stacks (signals/stack.h). All zeros: the kernel has the program's stack. */
 struct sr_signal_stack {
-	char *own;       /* the shim's stack: lowest address; NULL: none */
-	stack_t program; /* valid if own is set */
+	char *own;        /* the shim's stacks: lowest address; NULL: none */
+	uint32_t current; /* which of them the kernel has */
+	uint32_t guarded; /* so many of them have a page below that nobody may touch */
+	uintptr_t end;    /* of the program's stack, while the thread is on one of the shim's */
+	stack_t program;  /* valid if own is set */
 };
 
 struct sr_signal_state {
@@ -49,7 +52,7 @@ struct sr_signal_state {
 	/* So many calls had the thread made when a signal last came to it in computing code; computed: one did. */
 	uint64_t computed_sn;
 	bool computed;
-	uint32_t searches; /* how often it has looked for a place for those that wait */
+	uint32_t searches; /* for a place for those that wait, in vain */
 	int64_t cpu_time; /* the thread's CPU time when the timer was set */
 	uint32_t ticks;
 	int timer;

@@ -109,6 +109,13 @@ struct sr_thread {
 	 * armed is the value of selector in the program's code.
 	 */
 	volatile uint8_t selector, armed;
+	/* The lock call that it may wait in, and the arguments that libc has; NULL: none (verbs/waits.h). */
+	const struct sr_call_desc *volatile waits_in;
+	const uint64_t *volatile waits_with;
+	volatile bool waits_exposed; /* memory that it waits at has become exposed: libc's system calls are trapped there, too */
+	/* Recording threads one at a time: the call that it makes, and the event at which it has the run token again in it, or 0. */
+	const struct sr_call_desc *makes;
+	uint64_t regained;
 	bool raw;             /* the current call was a system call */
 	uintptr_t raw_stack;  /* ... and this was the program's stack pointer */
 	struct sr_opened_file opened; /* the last one */
@@ -212,7 +219,7 @@ static inline enum sr_heap sr_enter(struct sr_thread *t)
 /* Call after a change of depth or armed. */
 static inline void sr_select(struct sr_thread *t)
 {
-	t->selector = t->depth ? SR_TRAP_ALLOW : t->armed;
+	t->selector = t->depth && !t->waits_exposed ? SR_TRAP_ALLOW : t->armed;
 }
 
 static inline void sr_leave(struct sr_thread *t, enum sr_heap before)

@@ -123,6 +123,10 @@ INLINE void draw_return(struct recording *r, const enum threads how)
 	uint64_t event = how == SERIAL && !r->t->ended ? sr_serial_regain(r->t) : 0;
 	bool nothing = how != ALONE && sr_found_nothing(r->d, r->head.result, r->head.error);
 
+	if (how == SERIAL && __builtin_expect(r->t->regained, 0)) {
+		event = r->t->regained;
+		r->t->regained = 0;
+	}
 	if (how == SERIAL)
 		sr_serial_found(r->t, r->d, nothing);
 	if (event) {
@@ -275,8 +279,11 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 
 	t->heap = SR_HEAP_LIBRARY;
 	t->inside_rdmacm = d->source == SR_SOURCE_RDMACM;
-	if (how == SERIAL)
-		sr_serial_release(t, sr_serial_releasing(t, d, is_output(d)));
+	if (how == SERIAL) {
+		t->makes = d;
+		if (!(d->order & SR_ORDER_EXPOSES))
+			sr_serial_release(t, sr_serial_releasing(t, d, is_output(d)));
+	}
 	if (how != ALONE && is_output(d)) {
 		sr_output_begins(t);
 		r->writes = sr_write_begins((int)r->a[d->fd_arg], t->number);

@@ -15,6 +15,7 @@
 #include "shim/kernel/tsc.h"
 #include "shim/kernel/user_dispatch.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/huge_pages.h"
 #include "shim/signals/kernel.h"
 #include "shim/threads/main_stack.h"
 #include "shim/threads/stdio_pin.h"
@@ -112,6 +113,7 @@ bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 	uintptr_t main_stack = from == SR_RECORD_FROM_START ? sr_main_stack_choose() : 0;
 	int n;
 
+	sr_huge_pages_find();
 	if (random_bytes)
 		sr_to_hex(random, random_bytes, 16);
 	sr_sys_getrlimit(RLIMIT_STACK, stack);
@@ -122,7 +124,7 @@ bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 		     "\"stdout_line_buffered\":%s,"
 		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
 		     "\"stack\":\"%#llx\",\"random\":\"%s\",\"libraries_below\":\"%#llx\",\"vdso\":\"%#lx\","
-		     "\"descriptors\":\"%s\",\"descriptors_below\":%d,\"signal_frame\":\"%#lx\",\"threads\":\"%s\",\"ignored\":\"%#lx\",\"blocked\":\"%#lx\","
+		     "\"descriptors\":\"%s\",\"descriptors_below\":%d,\"signal_frame\":\"%#lx\",\"huge_pages\":%s,\"threads\":\"%s\",\"ignored\":\"%#lx\",\"blocked\":\"%#lx\","
 		     "\"executed_as\":{\"hex\":\"",
 		     begins[from],
 		     sr_trap_is_on ? "true" : "false",
@@ -132,7 +134,7 @@ bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
 		     (unsigned long long)kernel_mappings(), getauxval(AT_SYSINFO_EHDR),
 		     sr_inherited_text(), sr_fd_floor(), getauxval(AT_MINSIGSTKSZ),
-		     s->threads == SR_THREADS_SERIAL ? "serial" : "parallel", ignored, blocked);
+		     sr_has_huge_pages ? "true" : "false", s->threads == SR_THREADS_SERIAL ? "serial" : "parallel", ignored, blocked);
 	if (main_stack)
 		sr_main_stack_pin(main_stack);
 	/* In hexadecimal: a path need not be UTF-8. */

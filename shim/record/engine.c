@@ -30,6 +30,7 @@
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/stdio_pin.h"
+#include "shim/verbs/waits.h"
 
 static struct sr_engine record_engine = {
     .call = sr_record_call,
@@ -64,6 +65,8 @@ static void take_turns(void)
 	record_engine.thread_begins = sr_serial_thread_begins;
 	record_engine.releases = sr_serial_releases;
 	record_engine.resumes = sr_serial_resumes;
+	record_engine.has_exposed = sr_serial_has_exposed;
+	record_engine.regains = sr_serial_regains;
 	record_engine.yields = sr_serial_yields;
 }
 
@@ -86,6 +89,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 	sr_fd_ordinary_below(sr_fd_floor());
 	sr_files_start(&sr_recorder.client, s->record_files);
 	sr_children_start(sr_record_forget);
+	sr_waits_each_thread = sr_record_each_thread;
 	if (from == SR_RECORD_FROM_START)
 		sr_record_expect_forks(s, image);
 	if (s->threads == SR_THREADS_SERIAL)

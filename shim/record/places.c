@@ -21,6 +21,7 @@
 #include "shim/memory/heap.h"
 #include "shim/memory/images.h"
 #include "shim/record/notes.h"
+#include "shim/record/place_words.h"
 #include "shim/record/serial.h"
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
@@ -34,11 +35,14 @@
  */
 #define TURN_MAX      48
 #define LONG_TURN_MAX 600
+/* No word is known that tells this place from the last one of a signal: one is to be found. */
+#define SEARCH_TURN_MAX 1800
 #define FIND_MAX      32
-#define STEPS_MAX     2048 /* in all, with those in the shim's own code */
+#define STEPS_MAX     4096 /* in all, with those in the shim's own code */
+/* A string instruction of more elements, such as a memset of megabytes, is not stepped through: each costs a thousand times as much so. */
+#define REPEATS_MAX   160
 /* It came back so often within a short turn: a tight loop, in which a register counts. */
 #define TIGHT	      3
-#define TOUCHED_MAX   256
 
 #define FLAG_STEP  0x100
 #define XMM_AT	   160 /* in the frame of a signal */
@@ -49,11 +53,11 @@
 
 /* One thread at a time is on its way to a place. */
 static struct {
-	_Atomic int32_t thread; /* its number in the kernel; 0: none */
+	_Atomic(struct sr_thread *) thread;
 	bool for_signal;        /* it has signals to be delivered; else it is to give the run token away */
 	uint64_t token;         /* the run token's word, as it was when it began */
 	uint32_t steps, looked;
-	uintptr_t began_at;
+	uintptr_t began_at, last; /* the instruction at which it began, and the one before this */
 	uint64_t began_with[16];
 	char vectors[XMM_BYTES];
 	uint32_t turn_max, returns;
@@ -65,9 +69,6 @@ static struct {
 	uint32_t counts_touched;
 	bool other_vectors;
 	struct sr_place place;
-	/* What the code loaded and stored, with the values from before. */
-	uint32_t touched;
-	struct sr_place_word *word; /* TOUCHED_MAX */
 } step = {.turn_max = TURN_MAX};
 
 /* Instructions at which threads have been stopped, or could be. */
@@ -169,34 +170,7 @@ static void end_steps(ucontext_t *uc)
 {
 	uc->uc_mcontext.gregs[REG_EFL] &= ~FLAG_STEP;
 	sr_token_end_stop(&sr_self.run_token);
-	atomic_store(&step.thread, 0);
-}
-
-static bool has_changed(const struct sr_place_word *w)
-{
-	uint64_t now;
-
-	return sr_place_read(&now, w->addr, 8) != 8 || now != w->value;
-}
-
-static void take_words_that(struct sr_place *place, bool changed)
-{
-	for (uint32_t i = 0; i < step.touched && place->p.words < SR_PLACE_WORDS; i++)
-		if (has_changed(&step.word[i]) == changed)
-			place->word[place->p.words++] = step.word[i];
-}
-
-/* Words that have changed meanwhile come first: they tell the place, if no register does. */
-static void take_words(struct sr_place *place)
-{
-	place->p.words = 0;
-	take_words_that(place, true);
-	if (place->p.words && place->p.told_by == REGISTER_SP)
-		place->p.told_by = BREAKPOINT_BY_WORD;
-	take_words_that(place, false);
-	if (step.touched > SR_PLACE_WORDS)
-		place->p.flags |= SR_PLACE_UNKNOWN;
-	sr_place_take_words(place);
+	atomic_store(&step.thread, NULL);
 }
 
 /* ... or has signals to be delivered. */
@@ -211,17 +185,18 @@ static bool may_go_on(const struct sr_thread *t)
 }
 
 /* What is compared of the stack ends there. */
-static uint64_t end_of_stack(const struct sr_thread *t, uint64_t sp)
+static uint64_t end_of_stack(const struct sr_thread *t, uint64_t sp, uint64_t most)
 {
 	/* Others that run meanwhile may store there: a team's variables often lie on the main thread's stack. */
 	if (sr_token_others_parted())
 		return sp;
 	/* The frame of a signal has registers that do not matter. */
-	return t->signals.handlers && sp <= t->signals.frame && t->signals.frame - sp < SR_PLACE_STACK ? t->signals.frame : t->stack_top;
+	return t->signals.handlers && sp <= t->signals.frame && t->signals.frame - sp < most ? t->signals.frame : t->stack_top;
 }
 
 static void describe(const struct sr_thread *t, uintptr_t pc, const uint64_t r[16], const ucontext_t *uc)
 {
+	const uint64_t most = step.for_signal ? SR_PLACE_SIGNAL_STACK : SR_PLACE_STACK;
 	struct sr_place_payload *p = &step.place.p;
 	const char *vectors = (const char *)uc->uc_mcontext.fpregs + XMM_AT;
 
@@ -237,20 +212,23 @@ static void describe(const struct sr_thread *t, uintptr_t pc, const uint64_t r[1
 		if (memcmp(step.vectors + 16 * i, vectors + 16 * i, 16))
 			p->vectors |= 1u << i;
 	p->vectors_sum = sr_place_sum_vectors(vectors, p->vectors);
-	take_words(&step.place);
+	sr_place_take_stack(p, end_of_stack(t, p->registers[REGISTER_SP], most), most);
+	if (sr_place_words_take(&step.place, step.for_signal) && p->told_by == REGISTER_SP)
+		p->told_by = BREAKPOINT_BY_WORD;
+	if (sr_place_words_touched() > SR_PLACE_WORDS)
+		p->flags |= SR_PLACE_UNKNOWN;
 	if (step.closed && !step.changed && !(p->flags & SR_PLACE_UNKNOWN) && !step.other_vectors)
 		p->flags |= SR_PLACE_SPIN;
 	else
 		p->compared |= KEPT_BY_CALLS;
 	if (suits(pc) == BREAKPOINT_JUMP)
 		p->flags |= SR_PLACE_JUMP;
-	sr_place_take_stack(p, end_of_stack(t, p->registers[REGISTER_SP]));
 }
 
 /* Does the code wait for another thread, as far as its steps show? */
 static bool is_waiting(void)
 {
-	return step.pauses || step.place.p.flags & SR_PLACE_SPIN || (step.counts && step.touched == step.counts_touched);
+	return step.pauses || step.place.p.flags & SR_PLACE_SPIN || (step.counts && sr_place_words_touched() == step.counts_touched);
 }
 
 /* True if the thread is to part here. */
@@ -324,18 +302,16 @@ static void interrupt(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const u
 
 static void note_word(uint64_t addr)
 {
-	for (uint32_t i = 0; i < step.touched; i++)
-		if (step.word[i].addr == addr)
-			return;
-	/* ld.so counts what it looks up, of which there is less in a replay: the providers' libraries are not loaded. */
-	if (sr_is_loader((const void *)addr))
-		return;
-	if (step.touched == TOUCHED_MAX || sr_exposed_touches((void *)addr, 8) ||
-	    sr_place_read(&step.word[step.touched].value, addr, 8) != 8) {
+	if (!sr_place_words_touch(addr))
 		step.place.p.flags |= SR_PLACE_UNKNOWN;
-		return;
-	}
-	step.word[step.touched++].addr = addr;
+}
+
+/* PUSH of a register: a function that is called keeps its caller's count so. */
+static bool is_push(const uint8_t *code)
+{
+	if ((code[0] & 0xf0) == 0x40)
+		code++;
+	return (code[0] & 0xf8) == 0x50;
 }
 
 /* Of the instruction that comes next: what it loads or stores. */
@@ -348,6 +324,8 @@ static void note_operand(uintptr_t pc, const uint64_t r[16])
 	unsigned int size;
 
 	step.place.p.compared |= mentions_of(code);
+	if (is_push(code))
+		note_word(r[REGISTER_SP] - 8);
 	if (!encoding_of(code, &e) || e.op.class == INSN_STRING) {
 		step.place.p.flags |= SR_PLACE_UNKNOWN;
 		return;
@@ -385,14 +363,6 @@ static bool is_delicate(uintptr_t pc)
 	       (code[0] == 0x0f && (code[1] == 0x05 || code[1] == 0x34 || code[1] == 0x0b));
 }
 
-static bool any_has_changed(void)
-{
-	for (uint32_t i = 0; i < step.touched; i++)
-		if (has_changed(&step.word[i]))
-			return true;
-	return false;
-}
-
 /* The loop has come back: has nothing but a count changed?  Further turns must not meet other memory. */
 static void check_count(const uint64_t r[16])
 {
@@ -400,10 +370,10 @@ static void check_count(const uint64_t r[16])
 
 	for (uint32_t i = 0; i < 16; i++)
 		changed += r[i] != step.began_with[i];
-	if (step.counts || changed != 1 || step.other_vectors || step.place.p.flags & SR_PLACE_UNKNOWN || any_has_changed())
+	if (step.counts || changed != 1 || step.other_vectors || step.place.p.flags & SR_PLACE_UNKNOWN || sr_place_words_any_changed())
 		return;
 	step.counts = true;
-	step.counts_touched = step.touched;
+	step.counts_touched = sr_place_words_touched();
 }
 
 static void check_turn(uintptr_t pc, const uint64_t r[16], const ucontext_t *uc)
@@ -420,7 +390,7 @@ static void check_turn(uintptr_t pc, const uint64_t r[16], const ucontext_t *uc)
 		return;
 	}
 	step.closed = true;
-	step.changed = any_has_changed();
+	step.changed = sr_place_words_any_changed();
 }
 
 static bool is_pause(uintptr_t pc)
@@ -456,7 +426,7 @@ static uintptr_t original(ucontext_t *uc)
 static void stop_later(struct sr_thread *t, ucontext_t *uc)
 {
 	if (step.for_signal)
-		sr_signals_left(t);
+		sr_signals_search_again(t);
 	else
 		sr_token_ask_later(&t->run_token);
 	end_steps(uc);
@@ -479,10 +449,18 @@ static void give_up(struct sr_thread *t, ucontext_t *uc)
 	end_steps(uc);
 }
 
+static bool is_string(uintptr_t pc)
+{
+	struct encoding e;
+
+	return encoding_of((const uint8_t *)pc, &e) && e.op.class == INSN_STRING && e.repeat;
+}
+
 /* The thread is about to execute another instruction. */
 static void look(struct sr_thread *t, ucontext_t *uc)
 {
 	uintptr_t pc = original(uc);
+	bool is_within = false;
 	uint64_t r[16];
 
 	/*
@@ -494,14 +472,24 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 		return;
 	}
 	uc->uc_mcontext.gregs[REG_EFL] |= FLAG_STEP;
+	if (is_string(pc)) {
+		/* It traps after each of its elements, and again, until all are done, but is one step of the program. */
+		is_within = pc == step.last;
+		if ((uint64_t)*decode_register(uc, REGISTER_CX) > REPEATS_MAX) {
+			stop_later(t, uc);
+			return;
+		}
+	}
+	step.last = pc;
 	if (++step.steps > STEPS_MAX || step.looked > step.turn_max + 2 * FIND_MAX) {
 		give_up(t, uc);
 		return;
 	}
-	if (is_in_shim(pc) || probes_is_section(uc))
+	if (is_within || is_in_shim(pc) || probes_is_section(uc))
 		return;
 	for (uint8_t i = 0; i < 16; i++)
 		r[i] = (uint64_t)*decode_register(uc, i);
+	sr_place_words_stack(r[REGISTER_SP], t->stack_top);
 	check_turn(pc, r, uc);
 	if (is_place(pc)) {
 		if (step.for_signal)
@@ -513,7 +501,7 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 	if (is_delicate(pc)) {
 		step.hurries = true;
 		if (step.for_signal)
-			sr_signals_left(t);
+			sr_signals_search_again(t);
 		end_steps(uc);
 		return;
 	}
@@ -529,23 +517,24 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 }
 
 /* A handler of the program may have jumped away from where the thread was stepping. */
-static bool has_left_steps(const ucontext_t *uc, int32_t tid)
+static bool has_left_steps(const struct sr_thread *t, const ucontext_t *uc)
 {
-	return atomic_load(&step.thread) == tid && !(uc->uc_mcontext.gregs[REG_EFL] & FLAG_STEP);
+	return atomic_load(&step.thread) == t && !(uc->uc_mcontext.gregs[REG_EFL] & FLAG_STEP);
 }
 
 static bool begin_steps(struct sr_thread *t, const ucontext_t *uc, bool for_signal)
 {
-	const int32_t tid = (int32_t)sr_sys_gettid();
-	int32_t none = 0;
+	struct sr_thread *none = NULL;
 
-	if (!has_left_steps(uc, tid) && !atomic_compare_exchange_strong(&step.thread, &none, tid))
+	if (!has_left_steps(t, uc) && !atomic_compare_exchange_strong(&step.thread, &none, t))
 		return false;
 	sr_token_begin_stop(&t->run_token);
 	step.for_signal = for_signal;
 	step.token = t->run_token.word;
-	step.steps = step.looked = step.returns = step.touched = 0;
-	step.turn_max = step.hurries ? TURN_MAX : LONG_TURN_MAX;
+	step.steps = step.looked = step.returns = 0;
+	sr_place_words_begin();
+	step.last = 0;
+	step.turn_max = step.hurries ? TURN_MAX : for_signal && !sr_place_words_progressed() ? SEARCH_TURN_MAX : LONG_TURN_MAX;
 	step.closed = step.changed = step.other_vectors = step.counts = step.pauses = false;
 	memset(&step.place.p, 0, sizeof(step.place.p));
 	return true;
@@ -553,14 +542,15 @@ static bool begin_steps(struct sr_thread *t, const ucontext_t *uc, bool for_sign
 
 static bool find_place(struct sr_thread *t, ucontext_t *uc)
 {
-	const int32_t tid = (int32_t)sr_sys_gettid();
-
 	/* It is on its way already: its steps may take longer than signals wait. */
-	if (atomic_load(&step.thread) == tid && step.for_signal && !has_left_steps(uc, tid))
+	if (atomic_load(&step.thread) == t && step.for_signal && !has_left_steps(t, uc))
 		return true;
-	if (!may_interrupt(t) || !begin_steps(t, uc, true))
+	if (!may_interrupt(t))
 		return false;
-	look(t, uc);
+	if (begin_steps(t, uc, true))
+		look(t, uc);
+	else
+		sr_signals_search_again(t); /* when the thread that is on its way now has come there */
 	return true;
 }
 
@@ -587,7 +577,7 @@ static bool on_step(siginfo_t *info, ucontext_t *uc)
 
 	if (info->si_code != TRAP_TRACE)
 		return false;
-	if (atomic_load(&step.thread) != (int32_t)sr_sys_gettid()) {
+	if (atomic_load(&step.thread) != t) {
 		/* A handler of the program ran meanwhile, and the steps have ended there. */
 		uc->uc_mcontext.gregs[REG_EFL] &= ~FLAG_STEP;
 		return t->run_token.stopping_at;
@@ -598,7 +588,7 @@ static bool on_step(siginfo_t *info, ucontext_t *uc)
 	}
 	step.hurries = true;
 	if (step.for_signal && t->signals.waiting)
-		sr_signals_left(t);
+		sr_signals_search_again(t);
 	end_steps(uc);
 	return true;
 }
@@ -619,8 +609,7 @@ void sr_places_record(bool in_turns, bool may_part)
 {
 	/* Not in the library's image: few processes need them. */
 	known = sr_alloc_zeroed(KNOWN_MAX * sizeof(*known));
-	step.word = sr_alloc_zeroed(TOUCHED_MAX * sizeof(*step.word));
-	if (!known || !step.word || sr_signals_claim(SIGSEGV, on_message) || sr_signals_claim(SIGTRAP, on_step))
+	if (!known || !sr_place_words_start() || sr_signals_claim(SIGSEGV, on_message) || sr_signals_claim(SIGTRAP, on_step))
 		return;
 	sr_signals_find_place = find_place;
 	if (!in_turns)

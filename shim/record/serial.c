@@ -52,6 +52,20 @@ void sr_serial_resumes(struct sr_thread *t)
 	sr_leave(t, before);
 }
 
+void sr_serial_has_exposed(struct sr_thread *t)
+{
+	/* Not if a library registers memory within another call: the token is released already. */
+	if (t->run_token.begun && !sr_token_is_released(&t->run_token))
+		sr_serial_release(t, SR_TOKEN_BRIEFLY);
+}
+
+void sr_serial_regains(struct sr_thread *t, const struct sr_call_desc *d)
+{
+	/* Within another call more may follow, for which the token must be released. */
+	if (t->makes == d && !t->ended && sr_token_is_released(&t->run_token))
+		t->regained = sr_serial_regain(t);
+}
+
 void sr_serial_run_again(struct sr_thread *t)
 {
 	uint64_t event = sr_serial_regain(t);
@@ -61,7 +75,7 @@ void sr_serial_run_again(struct sr_thread *t)
 	sr_serial_go_on(t);
 }
 
-void sr_serial_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
+bool sr_serial_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
 {
 	struct sr_token_payload p = {.what = SR_RUN_TOKEN_YIELDED, .other = (uint32_t)accesses, .site = site};
 	enum sr_heap before;
@@ -69,7 +83,7 @@ void sr_serial_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
 
 	/* Within a call the token is released already, and a record of the thread may be half written. */
 	if (t->depth || t->ended || !t->started || accesses > UINT32_MAX)
-		return;
+		return false;
 	before = sr_enter(t);
 	keeps = sr_token_keep(&t->run_token);
 	if (!keeps) {
@@ -82,4 +96,5 @@ void sr_serial_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
 		sr_serial_release(t, SR_TOKEN_AWAY);
 	sr_serial_run_again(t);
 	sr_leave(t, before);
+	return true;
 }

@@ -113,8 +113,10 @@ static inline void sr_serial_release(struct sr_thread *t, enum sr_token_releasin
 void sr_serial_thread_begins(struct sr_thread *t);
 void sr_serial_releases(struct sr_thread *t);
 void sr_serial_resumes(struct sr_thread *t);
+void sr_serial_has_exposed(struct sr_thread *t);
+void sr_serial_regains(struct sr_thread *t, const struct sr_call_desc *d);
 /* The thread has let others run between two calls, which is in the trace: waits until it runs again. */
 void sr_serial_run_again(struct sr_thread *t);
-void sr_serial_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site);
+bool sr_serial_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site);
 
 #endif

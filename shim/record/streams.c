@@ -74,6 +74,14 @@ void sr_record_disarm_threads(void)
 	sr_unlock(&threads_lock);
 }
 
+void sr_record_each_thread(void (*f)(struct sr_thread *t, void *argument), void *argument)
+{
+	sr_lock(&threads_lock);
+	for (struct sr_thread *t = threads; t; t = t->next)
+		f(t, argument);
+	sr_unlock(&threads_lock);
+}
+
 void sr_record_close_streams(void)
 {
 	sr_lock(&threads_lock);

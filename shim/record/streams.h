@@ -36,6 +36,9 @@ void sr_record_end_thread(struct sr_thread *t);
 /* In a forked child: this thread is the only one, and its stream has not begun. */
 void sr_record_keep_only(struct sr_thread *t);
 
+/* Calls f for each thread with a stream; none ends meanwhile. */
+void sr_record_each_thread(void (*f)(struct sr_thread *t, void *argument), void *argument);
+
 /* From here on no system call of these threads is trapped. */
 void sr_record_disarm_threads(void);
 

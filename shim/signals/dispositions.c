@@ -77,10 +77,9 @@ static struct sr_kernel_action for_kernel(int signo, const struct sr_kernel_acti
 		k.flags |= SA_RESTART | SA_NODEFER;
 	/* While a handler runs on the shim's stack, only claimed signals may interrupt it. */
 	k.mask = ~claimed;
-	if (signo == SIGSYS && claimed & BIT(SIGSYS)) {
-		k.flags &= ~(unsigned long)SA_ONSTACK;
+	/* A trapped system call may block, and be interrupted. */
+	if (signo == SIGSYS && claimed & BIT(SIGSYS))
 		k.mask = 0;
-	}
 	k.flags &= ~(unsigned long)SA_RESETHAND;
 	return k;
 }

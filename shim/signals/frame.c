@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/signals/frame.h"
 
+#include <alloca.h>
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "logd/base/page.h"
 #include "logd/base/compiler.h"
+#include "logd/base/rawsys.h"
 
 #if defined(__x86_64__)
 
@@ -15,25 +17,23 @@
 
 /*
  * struct rt_sigframe of arch/x86/include/asm/sigframe.h; the FPU's state lies above it. The
- * last four members are for sr_frame_leave.
+ * last four members are for what follows the handler.
  */
 struct frame {
 	void *restorer;
 	unsigned char context[CONTEXT_BYTES];
 	siginfo_t info;
-	void (*after)(ucontext_t *uc, void *kept);
 	uintptr_t after_top;
+	void (*after)(ucontext_t *uc, void *kept);
 	uint64_t after_mask;
 	unsigned char kept[SR_FRAME_KEPT];
 };
 
-/* Offsets that sr_frame_leave uses: when a handler returns, the stack pointer is at the context. */
-_Static_assert(offsetof(struct frame, after) - offsetof(struct frame, context) == 432, "432");
-_Static_assert(offsetof(struct frame, after_top) - offsetof(struct frame, context) == 440, "440");
-_Static_assert(offsetof(struct frame, after_mask) - offsetof(struct frame, context) == 448, "448");
-_Static_assert(offsetof(struct frame, kept) - offsetof(struct frame, context) == 456, "456");
+/* The offset that sr_frame_leave uses: when a handler returns, the stack pointer is at the context. */
+_Static_assert(offsetof(struct frame, after_top) - offsetof(struct frame, context) == 432, "432");
 
-#define RED_ZONE      128
+const uint64_t sr_frame_all_signals SR_HIDDEN __attribute__((used)) = UINT64_MAX;
+
 #define LEGACY_BYTES  512
 /*
  * Offset in the reserved part of the FXSAVE area that says how much follows
@@ -100,20 +100,14 @@ __asm__(".pushsection .text\n"
 	"	nop\n"
 	"sr_frame_leave:\n"
 	"	mov $2, %edi\n" /* SIG_SETMASK */
-	"	lea 448(%rsp), %rsi\n"
+	"	lea sr_frame_all_signals(%rip), %rsi\n"
 	"	xor %edx, %edx\n"
 	"	mov $8, %r10d\n"
 	"	mov $14, %eax\n" /* rt_sigprocmask */
 	"	syscall\n"
-	"	mov %rsp, %rbx\n"
 	"	mov %rsp, %rdi\n"
-	"	lea 456(%rsp), %rsi\n"
-	"	mov 432(%rbx), %rax\n"
-	"	mov 440(%rbx), %rsp\n"
-	"	call *%rax\n"
-	"	mov %rbx, %rsp\n"
-	"	mov $15, %eax\n" /* rt_sigreturn */
-	"	syscall\n"
+	"	mov 432(%rsp), %rsp\n"
+	"	call sr_frame_left\n"
 	"	.cfi_endproc\n"
 	".size sr_frame_leave, . - sr_frame_leave\n"
 	".popsection\n");
@@ -127,11 +121,6 @@ bool sr_frame_supported(void)
 uintptr_t sr_frame_stack_pointer(const ucontext_t *uc)
 {
 	return (uintptr_t)uc->uc_mcontext.gregs[REG_RSP];
-}
-
-uintptr_t sr_frame_free_stack(const ucontext_t *uc)
-{
-	return sr_frame_stack_pointer(uc) - RED_ZONE;
 }
 
 static bool is_syscall_instruction(uintptr_t at)
@@ -171,6 +160,51 @@ static size_t fpu_bytes(const void *fpu)
 
 	memcpy(&reserved, (const char *)fpu + EXTENDED_AT, sizeof(reserved));
 	return reserved.magic == XSTATE_MAGIC ? reserved.extended_size : LEGACY_BYTES;
+}
+
+/*
+ * Goes on at the context, by rt_sigreturn, from a copy on this stack, and clears the frame: it holds what differs in a replay
+ * (addresses of the shim, the number of the last fault), and a later function of the program may have a hole there, for
+ * example in a struct that it sends.
+ */
+static void __attribute__((noreturn)) go_on(struct frame *frame)
+{
+	ucontext_t *uc = (ucontext_t *)frame->context;
+	char *fpu = (void *)uc->uc_mcontext.fpregs;
+	size_t bytes = fpu ? fpu_bytes(fpu) : 0;
+	/* Below the context a claimed signal may come in between. */
+	char *back = alloca(sizeof(*frame) + XSTATE_ALIGN + bytes);
+	char *room = (char *)(((uintptr_t)back + sizeof(*frame) + XSTATE_ALIGN) & ~(XSTATE_ALIGN - 1ul));
+
+	if (fpu) {
+		memcpy(room, fpu, bytes);
+		uc->uc_mcontext.fpregs = (fpregset_t)room;
+	}
+	memcpy(back, uc, CONTEXT_BYTES);
+	/* The handler may have replaced it by its own. */
+	if (fpu - (char *)frame - sizeof(*frame) < XSTATE_ALIGN)
+		memset(fpu, 0, bytes);
+	memset(frame, 0, sizeof(*frame));
+	__asm__ volatile("mov %0, %%rsp\n\t"
+			 "mov $15, %%eax\n\t" /* rt_sigreturn */
+			 "syscall"
+			 :
+			 : "r"(back)
+			 : "memory");
+	__builtin_unreachable();
+}
+
+/* On after_top, with all signals blocked: the kernel must not begin another handler there. */
+void sr_frame_left(ucontext_t *uc) SR_HIDDEN __attribute__((noreturn, used));
+void sr_frame_left(ucontext_t *uc)
+{
+	struct frame *frame = (struct frame *)((char *)uc - offsetof(struct frame, context));
+	const stack_t none = {.ss_flags = SS_DISABLE};
+
+	sr_syscall(SYS_sigaltstack, SR_ARG(&none), 0, 0, 0, 0, 0);
+	sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&frame->after_mask), 0, sizeof(frame->after_mask), 0, 0);
+	frame->after(uc, frame->kept);
+	go_on(frame);
 }
 
 void sr_frame_move(ucontext_t *uc, const siginfo_t *info, const struct sr_frame_plan *plan)
@@ -237,11 +271,6 @@ bool sr_frame_is_in_call(const ucontext_t *uc)
 bool sr_frame_is_interrupted_call(const ucontext_t *uc)
 {
 	return false;
-}
-
-uintptr_t sr_frame_free_stack(const ucontext_t *uc)
-{
-	return 0;
 }
 
 void sr_frame_move(ucontext_t *uc, const siginfo_t *info, const struct sr_frame_plan *plan)

@@ -28,6 +28,9 @@ struct sr_kernel_action {
 #define SA_RESTORER 0x04000000
 #endif
 
+/* So many bytes below its stack pointer a function without calls may use (System V ABI). */
+#define SR_RED_ZONE 128
+
 /* A handler to start, and what to do after it. */
 struct sr_frame_plan {
 	uintptr_t top; /* of the stack */
@@ -45,7 +48,7 @@ struct sr_frame_plan {
 	const void *kept; /* SR_FRAME_KEPT bytes, copied into the frame */
 };
 
-#define SR_FRAME_KEPT 64
+#define SR_FRAME_KEPT 96
 
 /* False on an architecture that this file does not support. */
 bool sr_frame_supported(void);
@@ -63,9 +66,6 @@ bool sr_frame_is_interrupted_call(const ucontext_t *uc);
 
 /* The same, or is the thread about to make a system call, or to restart an interrupted one? */
 bool sr_frame_is_in_call(const ucontext_t *uc);
-
-/* The interrupted code keeps no data below this address. */
-uintptr_t sr_frame_free_stack(const ucontext_t *uc);
 
 /* Changes *uc so that a return to it starts the handler; the handler interrupts *uc as it was. */
 void sr_frame_move(ucontext_t *uc, const siginfo_t *info, const struct sr_frame_plan *plan);

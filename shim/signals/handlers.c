@@ -67,8 +67,8 @@ struct interrupted {
 	uint8_t saved, exposed_call;
 	bool computed; /* and since then no call was made but by the handler */
 	bool at_place; /* of the program's code, which is in the trace */
-	uint32_t slot, generation, guards;
-	uint64_t call_entry, gathered, frame;
+	uint32_t slot, generation, guards, stack;
+	uint64_t call_entry, gathered, frame, end;
 };
 
 _Static_assert(sizeof(struct interrupted) <= SR_FRAME_KEPT, "fits into the frame");
@@ -130,6 +130,8 @@ static void begin_handler(struct sr_thread *t, struct interrupted *i, int signo)
 	    .frame = s->frame,
 	    .at_place = s->at_place & SR_SIGNAL_BIT(signo),
 	    .guards = probes_handler_begins(),
+	    .stack = s->stack.current,
+	    .end = s->stack.end,
 	};
 	s->at_place = 0;
 	i->exposed_call = sr_exposed_call_interrupted();
@@ -202,12 +204,19 @@ static void unshow(struct sr_signal_state *s, ucontext_t *uc)
 	s->hidden = mask & sr_signals_claimed();
 	/* A replay blocks nothing: the trace decides which signals come. */
 	sr_frame_set_mask(uc, sr_signals_are_replayed() ? 0 : mask & ~sr_signals_claimed());
-	if (s->stack.own) {
+	if (s->stack.own)
 		s->stack.program = uc->uc_stack;
-		uc->uc_stack = sr_signal_stack_own(&s->stack);
-	}
 	if (s->held & ~s->hidden)
 		s->waiting = true;
+}
+
+/* Back on the stacks that the interrupted code had; this code is still on another one, and its frame on the program's. */
+static void return_stacks(struct sr_signal_stack *stack, ucontext_t *uc, const struct interrupted *i)
+{
+	stack->current = i->stack;
+	stack->end = i->end;
+	if (stack->own)
+		uc->uc_stack = sr_signal_stack_for(stack, sr_frame_stack_pointer(uc));
 }
 
 /*
@@ -231,11 +240,13 @@ static void after_handler(ucontext_t *uc, void *kept)
 	struct sr_thread *t = &sr_self;
 	struct probes_guard guard;
 
-	/* This runs on the handlers' stack, with all but the claimed signals blocked. */
+	/* This runs on the handlers' stack, with all but the claimed signals blocked; where a section ends, they may come. */
+	t->signals.stack.end = t->signals.frame;
 	probes_guard_begin(&guard);
 	end_handler(t, kept);
 	unshow(&t->signals, uc);
 	go_on(t, uc, ((const struct interrupted *)kept)->at_place);
+	return_stacks(&t->signals.stack, uc, kept);
 	probes_guard_end(&guard);
 }
 
@@ -243,20 +254,21 @@ static void move_to(int signo, const siginfo_t *info, ucontext_t *uc, void *hand
 		    uint64_t mask, const struct interrupted *kept)
 {
 	_Alignas(8) unsigned char room[SR_FRAME_KEPT] = {0};
-	stack_t own = sr_signal_stack_own(&sr_self.signals.stack);
+	const struct sr_signal_stack *stack = &sr_self.signals.stack;
 	const struct sr_frame_plan plan = {
 	    .top = top,
 	    .mask = mask,
 	    .handler = handler,
 	    .signo = signo,
 	    .after = after_handler,
-	    .after_top = (uintptr_t)own.ss_sp + own.ss_size,
+	    .after_top = sr_signal_stack_own_top(stack),
 	    .after_mask = ~sr_signals_claimed(),
 	    .kept = room,
 	};
 
 	memcpy(room, kept, sizeof(*kept));
 	sr_frame_move(uc, info, &plan);
+	uc->uc_stack = sr_signal_stack_for(stack, sr_frame_stack_pointer(uc));
 	sr_self.signals.frame = sr_frame_stack_pointer(uc);
 }
 
@@ -279,21 +291,24 @@ static void run(int signo, siginfo_t *info, ucontext_t *uc, const struct sr_kern
 	struct sr_signal_state *s = &t->signals;
 	uint64_t added = a->flags & SA_NODEFER ? a->mask : a->mask | SR_SIGNAL_BIT(signo);
 	uint64_t mask = sr_frame_mask(uc);
+	uintptr_t sp = sr_frame_stack_pointer(uc), end = sr_signal_stack_of_program(&s->stack, sp), top = 0;
 	struct interrupted kept;
-	uintptr_t top = 0;
 
 	if (!sr_signals_are_replayed())
 		mask = (mask | added) & ~sr_signals_claimed();
 	if (a->flags & SA_RESETHAND)
 		sr_signals_reset(signo);
 	if (a->flags & SA_ONSTACK)
-		top = sr_signal_stack_top(&s->stack, sr_frame_stack_pointer(uc));
+		top = sr_signal_stack_top(&s->stack, end);
 	if (!top && sr_signal_stack_is_own(&s->stack, here))
-		top = sr_frame_free_stack(uc);
+		top = end - SR_RED_ZONE;
 	show(s, uc);
 	sr_signal_stack_disarm(&s->stack);
 	s->hidden |= added & sr_signals_claimed();
 	begin_handler(t, &kept, signo);
+	/* The frames of the call that it interrupts stay where they are. */
+	if (sp != end)
+		sr_signal_stack_next(&s->stack);
 	if (top)
 		move_to(signo, info, uc, a->handler, top, mask, &kept);
 	else

@@ -69,6 +69,7 @@ static void entry(int signo, siginfo_t *info, void *context)
 	struct probes_guard guard;
 	int saved = errno;
 
+	sr_signal_stack_entered(&sr_self.signals.stack, sr_frame_stack_pointer(context));
 	probes_guard_begin(&guard);
 	if (!is_claims(signo, info, context))
 		pass(signo, info, context, (uintptr_t)__builtin_frame_address(0));

@@ -47,7 +47,7 @@
  *     SIGSEGV: runs on the shim's stack with at least 32 KiB of room. All signals but the
  *     claimed ones are blocked; the handler itself may fault.
  *     SIGTRAP: the same.
- *     SIGSYS: runs on the thread's stack, with its mask. The handler may block, and handlers
+ *     SIGSYS: runs on the shim's stack, with the thread's mask. The handler may block, and handlers
  *     of the program may run meanwhile.
  * The handler may change errno.
  */

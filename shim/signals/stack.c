@@ -19,6 +19,8 @@
 #define GUARD    4096ul
 #define OWN_ROOM (64ul << 10)
 #define SMALLEST 2048ul /* the kernel's MINSIGSTKSZ */
+/* More than handlers that interrupt each other's calls are ever nested. */
+#define OWN_STACKS 8u
 
 /* Stacks of threads that have ended, linked through their lowest words. */
 static char *spare;
@@ -30,6 +32,11 @@ static size_t own_bytes(void)
 	size_t frame = getauxval(AT_MINSIGSTKSZ);
 
 	return OWN_ROOM + ((frame + GUARD - 1) & ~(GUARD - 1));
+}
+
+static size_t all_bytes(void)
+{
+	return OWN_STACKS * (own_bytes() + GUARD);
 }
 
 static char *take_spare(void)
@@ -56,19 +63,28 @@ static void give_spare(char *own)
 
 static char *map_own(void)
 {
-	size_t size = own_bytes() + GUARD;
+	size_t size = all_bytes();
 	char *p = sr_sys_mmap(sr_heap_place_mapping(size), size, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (sr_sys_is_error(p))
-		return NULL;
-	sr_syscall(SYS_mprotect, SR_ARG(p), GUARD, PROT_NONE, 0, 0, 0);
-	return p + GUARD;
+	return sr_sys_is_error(p) ? NULL : p + GUARD;
+}
+
+/* Few threads need more than one of the stacks. */
+static void guard(struct sr_signal_stack *s)
+{
+	for (; s->guarded <= s->current; s->guarded++)
+		sr_syscall(SYS_mprotect, SR_ARG(s->own - GUARD + s->guarded * (own_bytes() + GUARD)), GUARD, PROT_NONE, 0, 0, 0);
 }
 
 static long kernel_altstack(const stack_t *set, stack_t *old)
 {
 	return sr_syscall(SYS_sigaltstack, SR_ARG(set), SR_ARG(old), 0, 0, 0, 0);
+}
+
+static stack_t own_stack(const struct sr_signal_stack *s)
+{
+	return (stack_t){.ss_sp = s->own + s->current * (own_bytes() + GUARD), .ss_size = own_bytes(), .ss_flags = (int)SS_AUTODISARM};
 }
 
 void sr_signal_stack_begin(struct sr_signal_stack *s)
@@ -82,7 +98,9 @@ void sr_signal_stack_begin(struct sr_signal_stack *s)
 		s->own = map_own();
 	if (!s->own)
 		return;
-	own = sr_signal_stack_own(s);
+	s->current = s->guarded = 0;
+	guard(s);
+	own = own_stack(s);
 	/* This fails in a handler on the program's alternate stack: then that stack stays. */
 	if (kernel_altstack(&own, &s->program)) {
 		give_spare(s->own);
@@ -90,9 +108,22 @@ void sr_signal_stack_begin(struct sr_signal_stack *s)
 	}
 }
 
-stack_t sr_signal_stack_own(const struct sr_signal_stack *s)
+stack_t sr_signal_stack_for(const struct sr_signal_stack *s, uintptr_t sp)
 {
-	return (stack_t){.ss_sp = s->own, .ss_size = own_bytes()};
+	return sr_signal_stack_is_own(s, sp) ? (stack_t){.ss_flags = SS_DISABLE} : own_stack(s);
+}
+
+uintptr_t sr_signal_stack_own_top(const struct sr_signal_stack *s)
+{
+	stack_t own = own_stack(s);
+
+	return (uintptr_t)own.ss_sp + own.ss_size;
+}
+
+void sr_signal_stack_next(struct sr_signal_stack *s)
+{
+	s->current = (s->current + 1) % OWN_STACKS;
+	guard(s);
 }
 
 void sr_signal_stack_disarm(struct sr_signal_stack *s)
@@ -111,13 +142,26 @@ void sr_signal_stack_end(struct sr_signal_stack *s)
 
 void sr_signal_stack_abandon(struct sr_signal_stack *s)
 {
-	if (s->own && !kernel_altstack(&s->program, NULL))
-		s->own = NULL;
+	if (!s->own)
+		return;
+	kernel_altstack(&s->program, NULL);
+	s->own = NULL;
 }
 
 bool sr_signal_stack_is_own(const struct sr_signal_stack *s, uintptr_t sp)
 {
-	return s->own && sp - (uintptr_t)s->own < own_bytes();
+	return s->own && sp - (uintptr_t)s->own < all_bytes();
+}
+
+void sr_signal_stack_entered(struct sr_signal_stack *s, uintptr_t sp)
+{
+	if (!sr_signal_stack_is_own(s, sp))
+		s->end = sp;
+}
+
+uintptr_t sr_signal_stack_of_program(const struct sr_signal_stack *s, uintptr_t sp)
+{
+	return sr_signal_stack_is_own(s, sp) ? s->end : sp;
 }
 
 /* Like the kernel's on_sig_stack. */

@@ -224,7 +224,7 @@ static bool finds_place(struct sr_thread *t, ucontext_t *uc)
 {
 	struct sr_signal_state *s = &t->signals;
 
-	if (!sr_signals_find_place || s->overflowed || s->held || s->searches++ >= SEARCHES_MAX || sr_frame_is_in_call(uc) ||
+	if (!sr_signals_find_place || s->overflowed || s->held || s->searches >= SEARCHES_MAX || sr_frame_is_in_call(uc) ||
 	    !sr_signals_find_place(t, uc))
 		return false;
 	s->computed = true;
@@ -247,6 +247,12 @@ static uint32_t first_open(const struct sr_signal_queue *q, const ucontext_t *uc
 static bool all_are_blocked(const struct sr_signal_state *s, const ucontext_t *uc)
 {
 	return s->waiting && !s->overflowed && !s->held && s->queue && first_open(s->queue, uc) == s->queue->n;
+}
+
+void sr_signals_search_again(struct sr_thread *t)
+{
+	t->signals.searches++;
+	sr_signals_left(t);
 }
 
 void sr_signals_compute(struct sr_thread *t, ucontext_t *uc)

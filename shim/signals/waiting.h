@@ -41,6 +41,9 @@ void sr_signal_hold(struct sr_signal_state *s, int signo, const siginfo_t *info)
  */
 extern bool (*sr_signals_find_place)(struct sr_thread *t, ucontext_t *uc) SR_HIDDEN;
 
+/* A search has found none.  Another one begins a little later, but not for ever: then they are delivered anywhere. */
+void sr_signals_search_again(struct sr_thread *t);
+
 /* They are delivered when the thread goes on at uc, which is no such place. */
 void sr_signals_deliver(struct sr_thread *t, ucontext_t *uc);
 /*

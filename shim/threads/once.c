@@ -70,7 +70,7 @@ static int once(once_function real, int *control, void (*routine)(void), void *s
 	if (!sr_engine || !sr_threaded || t->depth || sr_is_verbs_library(site))
 		return real(control, routine);
 	/* The trace says which thread runs the routine. */
-	if (!sr_engine->replays || sr_engine->comes_next(t, SR_CALL_once_init))
+	if (!sr_engine->replays || sr_engine->comes_next(t, SR_CALL_once_init, NULL))
 		err = call_real(t, real, control, routine);
 	sr_call(SR_CALL_once, a, site);
 	return err;

@@ -29,25 +29,39 @@ uint64_t sr_place_sum_vectors(const char *vectors, uint32_t bits)
 	return sum;
 }
 
-static uint64_t sum_stack(uint64_t sp, uint64_t *bytes)
-{
-	char stack[SR_PLACE_STACK];
+/* In pieces, since the shim's stack, and that of a handler, is small. */
+#define PIECE 256
 
-	*bytes = sr_place_read(stack, sp, *bytes);
-	return sr_checksum(stack, *bytes, 0);
+/* readable: without the kernel's help.  Else *bytes becomes less where the stack ends before. */
+static uint64_t sum_stack(uint64_t sp, uint64_t *bytes, bool readable)
+{
+	uint64_t sum = 0, wanted = *bytes, at = 0;
+	char piece[PIECE];
+
+	while (at < wanted) {
+		size_t n = wanted - at < PIECE ? wanted - at : PIECE;
+		size_t got = readable ? n : sr_place_read(piece, sp + at, n);
+
+		sum = sr_checksum(readable ? (const void *)(sp + at) : piece, got, sum);
+		at += got;
+		if (got < n)
+			break;
+	}
+	*bytes = at;
+	return sum;
 }
 
-void sr_place_take_stack(struct sr_place_payload *p, uint64_t top)
+void sr_place_take_stack(struct sr_place_payload *p, uint64_t top, uint64_t most)
 {
 	uint64_t sp = p->registers[REGISTER_SP];
 
-	p->stack_bytes = SR_PLACE_STACK;
-	if (sp < top && top - sp < SR_PLACE_STACK)
+	p->stack_bytes = most;
+	if (sp < top && top - sp < most)
 		p->stack_bytes = top - sp;
 	/* A thread on a stack of its own making; or in its outermost function. */
-	if (sp >= top && sp - top < SR_PLACE_STACK)
+	if (sp >= top && sp - top < most)
 		p->stack_bytes = 0;
-	p->stack_sum = sum_stack(p->registers[REGISTER_SP], &p->stack_bytes);
+	p->stack_sum = sum_stack(sp, &p->stack_bytes, false);
 }
 
 void sr_place_take_words(struct sr_place *place)
@@ -80,16 +94,18 @@ NO_VECTORS bool sr_place_has_words(const struct sr_place *place)
 }
 
 /* Memory that is protected, because other processes write it, cannot be read like this. */
-bool sr_place_words_are_there(const struct sr_place *place)
+bool sr_place_is_readable(const struct sr_place *place)
 {
 	struct sr_place now = {.p.words = place->p.words};
+	uint64_t bytes = place->p.stack_bytes;
 
 	memcpy(now.word, place->word, sizeof(now.word));
 	sr_place_take_words(&now);
-	return now.p.words == place->p.words;
+	sum_stack(place->p.registers[REGISTER_SP], &bytes, false);
+	return now.p.words == place->p.words && bytes == place->p.stack_bytes;
 }
 
-/* The same, also where they may be missing. */
+/* Also where some may be missing. */
 static bool has_words(const struct sr_place *place)
 {
 	struct sr_place now = {.p.words = place->p.words};
@@ -99,16 +115,21 @@ static bool has_words(const struct sr_place *place)
 	return now.p.words == place->p.words && !memcmp(now.word, place->word, now.p.words * sizeof(now.word[0]));
 }
 
-bool sr_place_is(const struct sr_place *place, uint64_t heap_position, const char *vectors)
+static bool has_stack(const struct sr_place_payload *p, bool readable)
 {
-	const struct sr_place_payload *p = &place->p;
 	uint64_t bytes = p->stack_bytes;
 
-	if (p->heap_position != heap_position || !has_words(place))
+	return p->stack_sum == sum_stack(p->registers[REGISTER_SP], &bytes, readable);
+}
+
+bool sr_place_is(const struct sr_place *place, bool readable, uint64_t heap_position, const char *vectors)
+{
+	const struct sr_place_payload *p = &place->p;
+
+	if (p->heap_position != heap_position || !(readable ? sr_place_has_words(place) : has_words(place)))
 		return false;
 	/* Nothing else matters to a loop that comes back to where it was. */
 	if (p->flags & SR_PLACE_SPIN)
 		return true;
-	return sr_place_sum_vectors(vectors, p->vectors) == p->vectors_sum &&
-	       sum_stack(p->registers[REGISTER_SP], &bytes) == p->stack_sum;
+	return sr_place_sum_vectors(vectors, p->vectors) == p->vectors_sum && has_stack(p, readable);
 }

@@ -13,12 +13,19 @@
 
 #include <sreplay/trace.h>
 
-#define SR_PLACE_WORDS 32  /* at most */
-#define SR_PLACE_STACK 256 /* bytes of the stack that are compared */
+/* At most; and of a place where a handler runs: a turn of an interpreter changes dozens. */
+#define SR_PLACE_WORDS	      32
+#define SR_PLACE_SIGNAL_WORDS 160
+/*
+ * Bytes of the stack that are compared.  Further up there may be holes in frames with what other calls have left, which
+ * differs in a replay; but a loop that a signal interrupts may keep its only count there.
+ */
+#define SR_PLACE_STACK	      256
+#define SR_PLACE_SIGNAL_STACK 4096
 
 struct sr_place {
 	struct sr_place_payload p;
-	struct sr_place_word word[SR_PLACE_WORDS];
+	struct sr_place_word word[SR_PLACE_SIGNAL_WORDS];
 };
 
 /* How many bytes can be read from there, up to n. */
@@ -27,19 +34,22 @@ size_t sr_place_read(void *to, uint64_t from, size_t n);
 /* The sum of those of the registers that the bits name.  vectors: xmm0 to xmm15. */
 uint64_t sr_place_sum_vectors(const char *vectors, uint32_t bits);
 
-/* Fills in stack_bytes and stack_sum from the stack pointer among the registers.  top: the program's frames end there; or 0. */
-void sr_place_take_stack(struct sr_place_payload *p, uint64_t top);
+/*
+ * Fills in stack_bytes and stack_sum, from the stack pointer among the registers, of so many bytes at most.  top: the
+ * program's frames end there; or 0.
+ */
+void sr_place_take_stack(struct sr_place_payload *p, uint64_t top, uint64_t most);
 
 /* The values of the words now; those that cannot be read are left out. */
 void sr_place_take_words(struct sr_place *place);
 
-/* Can all words be read?  That stays so until the thread makes a call. */
-bool sr_place_words_are_there(const struct sr_place *place);
+/* Can all words, and the part of the stack, be read?  That stays so until the thread makes a call. */
+bool sr_place_is_readable(const struct sr_place *place);
 
-/* Is this thread at this place?  In general registers only (NO_VECTORS); the words must be there. */
+/* Is this thread at this place?  In general registers only (NO_VECTORS); the words must be readable. */
 bool sr_place_has_registers(const struct sr_place_payload *p, const uint64_t r[16]);
 bool sr_place_has_words(const struct sr_place *place);
-/* All else. */
-bool sr_place_is(const struct sr_place *place, uint64_t heap_position, const char *vectors);
+/* All else.  readable: as sr_place_is_readable has said, without the kernel's help then. */
+bool sr_place_is(const struct sr_place *place, bool readable, uint64_t heap_position, const char *vectors);
 
 #endif

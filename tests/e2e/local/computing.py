@@ -55,7 +55,7 @@ def stop_for_long(recorder):
     """As a virtual machine that is halted, or a process in front of a terminal's Ctrl-Z: its clock goes on."""
     program = None
     while program is None and recorder.poll() is None:
-        time.sleep(0.2)
+        time.sleep(0.02)
         for pid in children(recorder.pid):
             if os.path.basename(os.readlink("/proc/%d/exe" % pid)) == "computes" and len(os.listdir("/proc/%d/task" % pid)) > 2:
                 program = pid
@@ -127,7 +127,7 @@ def main():
             r = Recording(trace, [computes, "deep", "4", "200"], "--threads=serial")
             tap.ok(r.ends_well() and r.stops and EXACT in r.verdict,
                    "--threads=serial: those that compute beside memory on the stack that they never wrote", r)
-            r = Recording(trace, [computes, "sums", "3", "800"], "--threads=serial", meanwhile=stop_for_long)
+            r = Recording(trace, [computes, "sums", "3", "300"], "--threads=serial", meanwhile=stop_for_long)
             tap.ok(r.ends_well() and not r.beside and EXACT in r.verdict,
                    "no thread runs beside another one because the process was stopped for long", r)
             test_openmp(tap, trace, 4)

@@ -13,12 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
 #include <sys/syscall.h>
+#include <sys/timex.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <linux/aio_abi.h>
 #include <linux/futex.h>
 
 static FILE *out;
@@ -104,6 +109,80 @@ static void raw_thread(void)
 	fprintf(out, "it ended\n");
 }
 
+static int told;
+
+static void tell(union sigval unused)
+{
+	__atomic_store_n(&told, 1, __ATOMIC_SEQ_CST);
+}
+
+/* libc makes a thread for each expiry. */
+static void event_thread(void)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = tell};
+	struct itimerspec soon = {.it_value.tv_nsec = 1000000};
+	timer_t timer;
+
+	timer_create(CLOCK_MONOTONIC, &event, &timer);
+	timer_settime(timer, 0, &soon, NULL);
+	usleep(20000);
+	fprintf(out, "deleted: %d\n", timer_delete(timer));
+}
+
+/* What control calls of System V's queues and semaphores write, and the kernel's clock. */
+static void queues(void)
+{
+	unsigned short values[3] = {1, 2, 3}, found[3] = {0};
+	int queue = msgget(IPC_PRIVATE, 0600), set = semget(IPC_PRIVATE, 3, 0600);
+	struct timex clock = {.modes = 0};
+	struct msqid_ds of_queue;
+	struct semid_ds of_set;
+
+	msgctl(queue, IPC_STAT, &of_queue);
+	semctl(set, 0, SETALL, values);
+	semctl(set, 0, GETALL, found);
+	semctl(set, 0, IPC_STAT, &of_set);
+	fprintf(out, "%ld %ld %hu %hu %hu\n", (long)of_queue.msg_ctime, (long)of_set.sem_ctime, found[0], found[1], found[2]);
+	msgctl(queue, IPC_RMID, NULL);
+	semctl(set, 0, IPC_RMID);
+	adjtimex(&clock);
+	fprintf(out, "%ld\n", (long)clock.time.tv_usec);
+}
+
+/* Code that is written at one place and executed at another one, as just-in-time compilers do. */
+static void two_views(void)
+{
+	static const unsigned char returns_42[] = {0xb8, 42, 0, 0, 0, 0xc3};
+	int fd = memfd_create("code", 0), file = open("/etc/passwd", O_RDONLY);
+	char *text, *code, *written;
+
+	ftruncate(fd, 8192);
+	text = mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0);
+	code = mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+	written = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	memcpy(written, returns_42, sizeof(returns_42));
+	fprintf(out, "%p %c %p %p %d\n", (void *)text, text[0], (void *)code, (void *)written, ((int (*)(void))(uintptr_t)code)());
+	close(fd);
+	close(file);
+}
+
+/* The kernel writes by itself what these calls ask for; the program looks at their results only. */
+static void kernel_writes(void)
+{
+	static char text[] = "sixteen letters\n";
+	struct iocb request = {
+	    .aio_fildes = (uint32_t)memfd_create("written", 0),
+	    .aio_lio_opcode = IOCB_CMD_PWRITE,
+	    .aio_buf = (uintptr_t)text,
+	    .aio_nbytes = sizeof(text) - 1,
+	}, *requests = &request;
+	aio_context_t context = 0;
+
+	fprintf(out, "set up: %ld\n", syscall(SYS_io_setup, 1, &context));
+	fprintf(out, "submitted: %ld\n", syscall(SYS_io_submit, context, 1, &requests));
+	fprintf(out, "destroyed: %ld\n", syscall(SYS_io_destroy, context));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -111,6 +190,8 @@ static const struct {
     {"terminal", terminal},           {"session", session},
     {"popen_writes", popen_writes},   {"popen_reads", popen_reads},
     {"raw_processes", raw_processes}, {"raw_thread", raw_thread},
+    {"event_thread", event_thread},   {"queues", queues},
+    {"two_views", two_views},         {"kernel_writes", kernel_writes},
 };
 
 int main(int argc, char **argv)

@@ -31,11 +31,13 @@
 
 #include <infiniband/verbs.h>
 
+#include "signals.h"
+
 static volatile sig_atomic_t count, calls;
 static sigjmp_buf back;
 static unsigned int seed = 1;
 
-static void set_flags(int signo, void (*handler)(int, siginfo_t *, void *), int flags)
+void set_flags(int signo, void (*handler)(int, siginfo_t *, void *), int flags)
 {
 	struct sigaction act = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | flags};
 
@@ -48,7 +50,7 @@ static void set(int signo, void (*handler)(int, siginfo_t *, void *))
 	set_flags(signo, handler, 0);
 }
 
-static long now(void)
+long now(void)
 {
 	struct timespec ts;
 
@@ -825,301 +827,40 @@ static void ignored(void)
 	printf("%ld\n", now());
 }
 
-/* A flag that only a handler sets, and nothing is called. */
-static volatile sig_atomic_t flag;
+static volatile sig_atomic_t own_flag;
 
-static void raise_flag(int signo)
+static void raise_own_flag(int signo)
 {
-	flag = 1;
+	own_flag = 1;
 }
 
-static void spins(void)
+static void *wait_in_poll(void *unused)
 {
-	signal(SIGALRM, raise_flag);
-	ualarm(20000, 0);
-	while (!flag)
-		;
-	printf("%ld\n", now());
+	(void)unused;
+	return (void *)(intptr_t)poll(NULL, 0, -1);
 }
 
-static void count_one(int signo)
+/* The thread is in its call long before the handler that interrupts it is installed. */
+static void installed_late(void)
 {
-	count++;
-}
-
-/* One signal after the other, and no call that would bring them. */
-static void spins_on(void)
-{
-	struct itimerval often = {{0, 20000}, {0, 20000}};
-
-	signal(SIGALRM, count_one);
-	setitimer(ITIMER_REAL, &often, NULL);
-	while (count < 4)
-		;
-	printf("%d %ld\n", count >= 4, now());
-}
-
-/* ------------------------------------------------- handlers in computing code, and where they found it */
-
-#define FOUND_MAX 4096
-
-static volatile uint64_t turn; /* of the loop that computes */
-static uint64_t found_at[FOUND_MAX];
-static volatile sig_atomic_t found_n;
-
-static void note_turn(int signo)
-{
-	if (found_n < FOUND_MAX)
-		found_at[found_n++] = turn * 100 + (uint64_t)signo;
-}
-
-static void print_found(int most)
-{
-	uint64_t all = 0;
-
-	for (int i = 0; i < found_n && i < most; i++)
-		printf("%llu ", (unsigned long long)found_at[i]);
-	for (int i = 0; i < found_n; i++)
-		all = all * 31 + found_at[i];
-	printf("%d, %llu\n", (int)found_n, (unsigned long long)all);
-}
-
-static uint64_t a_turn(uint64_t x)
-{
-	return (x ^ (x >> 7)) * 6364136223846793005ull + turn;
-}
-
-/* A loop counts, and looks at the flag. */
-static void counts_till_flag(void)
-{
-	uint64_t n = 0, x = 1;
-
-	for (int i = 0; i < 5; i++) {
-		flag = 0;
-		set_flags(SIGALRM, (void (*)(int, siginfo_t *, void *))(uintptr_t)raise_flag, SA_RESTART);
-		ualarm(20000, 0);
-		while (!flag)
-			x = x * 6364136223846793005ull + ++n;
-		printf("%llu %llu\n", (unsigned long long)n, (unsigned long long)x);
-	}
-}
-
-/* A profiler's ticks. */
-static void ticks(void)
-{
-	struct itimerval often = {{0, 1000}, {0, 1000}};
-	uint64_t x = 0;
-
-	signal(SIGPROF, note_turn);
-	setitimer(ITIMER_PROF, &often, NULL);
-	while (found_n < 100) {
-		turn++;
-		x = a_turn(x);
-	}
-	setitimer(ITIMER_PROF, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
-	print_found(5);
-	printf("%llu\n", (unsigned long long)x);
-}
-
-static timer_t timer_of(int signo, long us)
-{
-	struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signo};
-	const struct itimerspec often = {{0, us * 1000}, {0, us * 1000}};
-	timer_t t;
-
-	timer_create(CLOCK_PROCESS_CPUTIME_ID, &e, &t);
-	timer_settime(t, 0, &often, NULL);
-	return t;
-}
-
-/* Several of different kinds, some at once. */
-static void many_kinds(void)
-{
-	static const int signos[] = {10, 12, 34, 35, 14};
-	uint64_t x = 0;
-	timer_t t[5];
-
-	for (int i = 0; i < 5; i++) {
-		signal(signos[i], note_turn);
-		t[i] = timer_of(signos[i], 7000);
-	}
-	while (found_n < 60) {
-		turn++;
-		x = a_turn(x);
-	}
-	for (int i = 0; i < 5; i++)
-		timer_delete(t[i]);
-	print_found(5);
-	printf("%llu\n", (unsigned long long)x);
-}
-
-/* Its handler computes as well, and is interrupted by another one. */
-static void compute_in_handler(int signo)
-{
-	uint64_t x = (uint64_t)signo;
-
-	note_turn(signo);
-	for (int i = 0; i < 10000000; i++)
-		x = x * 6364136223846793005ull + (uint64_t)i;
-	found_at[0] += x;
-}
-
-static void nested_computing(void)
-{
-	uint64_t x = 0;
-	timer_t a, b;
-
-	signal(SIGUSR1, compute_in_handler);
-	signal(SIGUSR2, note_turn);
-	a = timer_of(SIGUSR1, 50000);
-	b = timer_of(SIGUSR2, 9000);
-	while (found_n < 30) {
-		turn++;
-		x = a_turn(x);
-	}
-	timer_delete(a);
-	timer_delete(b);
-	print_found(5);
-	printf("%llu\n", (unsigned long long)x);
-}
-
-static sigjmp_buf out_of_loop;
-
-static void leave_loop(int signo)
-{
-	siglongjmp(out_of_loop, 1);
-}
-
-/* Its handler jumps out of the loop. */
-static void jumps_from_loops(void)
-{
-	static volatile uint64_t n;
-
-	set_flags(SIGALRM, (void (*)(int, siginfo_t *, void *))(uintptr_t)leave_loop, 0);
-	for (volatile int i = 0; i < 10; i++) {
-		ualarm(i % 2 ? 15000 : 1000, 0);
-		if (!sigsetjmp(out_of_loop, 1))
-			for (;;)
-				n++;
-		printf("%llu\n", (unsigned long long)n);
-	}
-}
-
-/* Others wait behind it, which it blocks: some of them for long; and from behind some it jumps away. */
-static int leaves;
-
-static void note_value(int signo, siginfo_t *info, void *context)
-{
-	uint64_t x = 1;
-
-	if (found_n < FOUND_MAX)
-		found_at[found_n++] = turn * 100 + (uint64_t)info->si_value.sival_int;
-	if (info->si_value.sival_int % 4 == 1)
-		for (int i = 0; i < 3000000; i++)
-			x = a_turn(x);
-	found_at[0] += x;
-	if (leaves && info->si_value.sival_int % 4 == 2)
-		siglongjmp(out_of_loop, 1);
-}
-
-/* In one go, to a process that computes: several of one kind, and of others. */
-static void send_in_rows(pid_t to)
-{
-	for (int i = 0; i < 12; i++) {
-		usleep(15000);
-		for (int k = 0; k < 5; k++)
-			sigqueue(to, SIGRTMIN + k / 2, (union sigval){.sival_int = i * 5 + k});
-	}
-	_exit(0);
-}
-
-static void rows(void)
-{
-	static volatile uint64_t x;
-	struct sigaction a = {.sa_sigaction = note_value, .sa_flags = SA_SIGINFO};
-
-	sigfillset(&a.sa_mask);
-	for (int i = 0; i < 3; i++)
-		sigaction(SIGRTMIN + i, &a, NULL);
-	if (!fork())
-		send_in_rows(getppid());
-	sigsetjmp(out_of_loop, 1);
-	while (found_n < 60) {
-		turn++;
-		x = a_turn(x);
-	}
-	print_found(8);
-	printf("%llu\n", (unsigned long long)x);
-}
-
-static void rows_left(void)
-{
-	leaves = 1;
-	rows();
-}
-
-static _Thread_local volatile sig_atomic_t my_flag;
-
-static void raise_mine(int signo)
-{
-	my_flag++;
-}
-
-static void *compute_till_told(void *argument)
-{
-	uint64_t n = 0;
-
-	while (my_flag < 3)
-		n++;
-	return (void *)(uintptr_t)n;
-}
-
-/* Threads that compute until others tell them, by signals. */
-static void threads_till_told(void)
-{
-	const struct timespec a_while = {.tv_nsec = 30000000};
-	pthread_t id[3];
+	const struct timespec a_while = {.tv_nsec = 50000000};
+	struct timespec now;
+	pthread_t id;
 	void *value;
 
-	signal(SIGUSR1, raise_mine);
-	for (int i = 0; i < 3; i++)
-		pthread_create(&id[i], NULL, compute_till_told, NULL);
-	for (int i = 0; i < 3; i++) {
-		while (pthread_tryjoin_np(id[i], &value)) {
-			nanosleep(&a_while, NULL);
-			pthread_kill(id[i], SIGUSR1);
-		}
-		printf("%llu\n", (unsigned long long)(uintptr_t)value);
+	pthread_create(&id, NULL, wait_in_poll, NULL);
+	nanosleep(&a_while, NULL);
+	for (int i = 0; i < 5000; i++)
+		clock_gettime(CLOCK_REALTIME, &now);
+	signal(SIGUSR1, raise_own_flag);
+	while (pthread_tryjoin_np(id, &value)) {
+		pthread_kill(id, SIGUSR1);
+		nanosleep(&a_while, NULL);
 	}
+	printf("%d %d\n", (int)(intptr_t)value, (int)own_flag);
 }
 
-/* Refers to nothing but what it gets. */
-static __attribute__((noinline)) int wait_for_flag(const volatile sig_atomic_t *f)
-{
-	int n = 0;
-
-	while (!*f)
-		n |= 1;
-	return n;
-}
-
-/* Code in no file, where no breakpoint can be. */
-static void spins_in_no_file(void)
-{
-	void *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (code == MAP_FAILED)
-		exit(4);
-	memcpy(code, (const void *)(uintptr_t)wait_for_flag, 256);
-	signal(SIGALRM, raise_flag);
-	ualarm(20000, 0);
-	printf("%d\n", ((__typeof__(&wait_for_flag))(uintptr_t)code)(&flag));
-}
-
-static const struct {
-	const char *name;
-	void (*run)(void);
-} cases[] = {
+static const struct signal_case cases[] = {
     {"raised", raised},
     {"interrupted", interrupted},
     {"restarted", restarted},
@@ -1142,21 +883,13 @@ static const struct {
     {"exit_in_handler", exit_in_handler},
     {"aborts", aborts},
     {"ignored", ignored},
-    {"spins", spins},
-    {"spins_on", spins_on},
-    {"counts_till_flag", counts_till_flag},
-    {"ticks", ticks},
-    {"many_kinds", many_kinds},
-    {"nested_computing", nested_computing},
-    {"jumps_from_loops", jumps_from_loops},
-    {"rows", rows},
-    {"rows_left", rows_left},
-    {"threads_till_told", threads_till_told},
-    {"spins_in_no_file", spins_in_no_file},
+    {"installed_late", installed_late},
+    {NULL, NULL},
 };
 
 int main(int argc, char **argv)
 {
+	const struct signal_case *const tables[] = {cases, computing_cases};
 	struct ibv_device **devices = argc > 1 ? ibv_get_device_list(NULL) : NULL;
 
 	if (devices)
@@ -1165,13 +898,13 @@ int main(int argc, char **argv)
 		seed = (unsigned int)strtoul(argv[2], NULL, 0);
 	if (argc > 3)
 		pair(work);
-	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(*cases); i++) {
-		if (strcmp(argv[1], cases[i].name))
-			continue;
-		cases[i].run();
-		return 3;
-	}
-	for (size_t i = 0; argc == 1 && i < sizeof(cases) / sizeof(*cases); i++)
-		printf("%s\n", cases[i].name);
+	for (size_t k = 0; k < sizeof(tables) / sizeof(*tables); k++)
+		for (const struct signal_case *c = tables[k]; c->name; c++)
+			if (argc == 1) {
+				printf("%s\n", c->name);
+			} else if (!strcmp(argv[1], c->name)) {
+				c->run();
+				return 3;
+			}
 	return 0;
 }

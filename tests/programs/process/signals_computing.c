@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* signals_computing.c: handlers in code that computes, and makes no call. */
+#include "signals.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t count;
+
+/* A flag that only a handler sets, and nothing is called. */
+static volatile sig_atomic_t flag;
+
+static void raise_flag(int signo)
+{
+	flag = 1;
+}
+
+static void spins(void)
+{
+	signal(SIGALRM, raise_flag);
+	ualarm(20000, 0);
+	while (!flag)
+		;
+	printf("%ld\n", now());
+}
+
+static void count_one(int signo)
+{
+	count++;
+}
+
+/* One signal after the other, and no call that would bring them. */
+static void spins_on(void)
+{
+	struct itimerval often = {{0, 20000}, {0, 20000}};
+
+	signal(SIGALRM, count_one);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (count < 4)
+		;
+	printf("%d %ld\n", count >= 4, now());
+}
+
+/* ------------------------------------------------- handlers in computing code, and where they found it */
+
+#define FOUND_MAX 4096
+
+static volatile uint64_t turn; /* of the loop that computes */
+static uint64_t found_at[FOUND_MAX];
+static volatile sig_atomic_t found_n;
+
+static void note_turn(int signo)
+{
+	if (found_n < FOUND_MAX)
+		found_at[found_n++] = turn * 100 + (uint64_t)signo;
+}
+
+static void print_found(int most)
+{
+	uint64_t all = 0;
+
+	for (int i = 0; i < found_n && i < most; i++)
+		printf("%llu ", (unsigned long long)found_at[i]);
+	for (int i = 0; i < found_n; i++)
+		all = all * 31 + found_at[i];
+	printf("%d, %llu\n", (int)found_n, (unsigned long long)all);
+}
+
+static uint64_t a_turn(uint64_t x)
+{
+	return (x ^ (x >> 7)) * 6364136223846793005ull + turn;
+}
+
+/* A loop counts, and looks at the flag. */
+static void counts_till_flag(void)
+{
+	uint64_t n = 0, x = 1;
+
+	for (int i = 0; i < 5; i++) {
+		flag = 0;
+		set_flags(SIGALRM, (void (*)(int, siginfo_t *, void *))(uintptr_t)raise_flag, SA_RESTART);
+		ualarm(20000, 0);
+		while (!flag)
+			x = x * 6364136223846793005ull + ++n;
+		printf("%llu %llu\n", (unsigned long long)n, (unsigned long long)x);
+	}
+}
+
+/* The same in each turn, with a block that is freed, and the count far up on the stack, as in `openssl speed`. */
+static __attribute__((noinline)) unsigned int a_digest(unsigned int x)
+{
+	unsigned char scratch[1024], *block = malloc(80);
+
+	memset(scratch, (int)x, sizeof(scratch));
+	memset(block, 1, 80);
+	__asm__ volatile("" ::"r"(scratch), "r"(block) : "memory");
+	for (unsigned int i = 0; i < sizeof(scratch); i++)
+		x = x * 31 + scratch[i] + block[i % 80];
+	free(block);
+	return x;
+}
+
+static void counts_digests(void)
+{
+	unsigned int n = 0, sum = 0;
+
+	for (int i = 0; i < 5; i++) {
+		flag = 0;
+		set_flags(SIGALRM, (void (*)(int, siginfo_t *, void *))(uintptr_t)raise_flag, SA_RESTART);
+		ualarm(20000, 0);
+		for (; !flag; n++)
+			sum ^= a_digest(7);
+		printf("%u %u\n", n, sum);
+	}
+}
+
+/* A profiler's ticks. */
+static void ticks(void)
+{
+	struct itimerval often = {{0, 1000}, {0, 1000}};
+	uint64_t x = 0;
+
+	signal(SIGPROF, note_turn);
+	setitimer(ITIMER_PROF, &often, NULL);
+	while (found_n < 100) {
+		turn++;
+		x = a_turn(x);
+	}
+	setitimer(ITIMER_PROF, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+	print_found(5);
+	printf("%llu\n", (unsigned long long)x);
+}
+
+static timer_t timer_of(int signo, long us)
+{
+	struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signo};
+	const struct itimerspec often = {{0, us * 1000}, {0, us * 1000}};
+	timer_t t;
+
+	timer_create(CLOCK_PROCESS_CPUTIME_ID, &e, &t);
+	timer_settime(t, 0, &often, NULL);
+	return t;
+}
+
+/* Several of different kinds, some at once. */
+static void many_kinds(void)
+{
+	static const int signos[] = {10, 12, 34, 35, 14};
+	uint64_t x = 0;
+	timer_t t[5];
+
+	for (int i = 0; i < 5; i++) {
+		signal(signos[i], note_turn);
+		t[i] = timer_of(signos[i], 7000);
+	}
+	while (found_n < 60) {
+		turn++;
+		x = a_turn(x);
+	}
+	for (int i = 0; i < 5; i++)
+		timer_delete(t[i]);
+	print_found(5);
+	printf("%llu\n", (unsigned long long)x);
+}
+
+/* Its handler computes as well, and is interrupted by another one. */
+static void compute_in_handler(int signo)
+{
+	uint64_t x = (uint64_t)signo;
+
+	note_turn(signo);
+	for (int i = 0; i < 10000000; i++)
+		x = x * 6364136223846793005ull + (uint64_t)i;
+	found_at[0] += x;
+}
+
+static void nested_computing(void)
+{
+	uint64_t x = 0;
+	timer_t a, b;
+
+	signal(SIGUSR1, compute_in_handler);
+	signal(SIGUSR2, note_turn);
+	a = timer_of(SIGUSR1, 50000);
+	b = timer_of(SIGUSR2, 9000);
+	while (found_n < 30) {
+		turn++;
+		x = a_turn(x);
+	}
+	timer_delete(a);
+	timer_delete(b);
+	print_found(5);
+	printf("%llu\n", (unsigned long long)x);
+}
+
+static sigjmp_buf out_of_loop;
+
+static void leave_loop(int signo)
+{
+	siglongjmp(out_of_loop, 1);
+}
+
+/* Its handler jumps out of the loop. */
+static void jumps_from_loops(void)
+{
+	static volatile uint64_t n;
+
+	set_flags(SIGALRM, (void (*)(int, siginfo_t *, void *))(uintptr_t)leave_loop, 0);
+	for (volatile int i = 0; i < 10; i++) {
+		ualarm(i % 2 ? 15000 : 1000, 0);
+		if (!sigsetjmp(out_of_loop, 1))
+			for (;;)
+				n++;
+		printf("%llu\n", (unsigned long long)n);
+	}
+}
+
+/* Others wait behind it, which it blocks: some of them for long; and from behind some it jumps away. */
+static int leaves;
+
+static void note_value(int signo, siginfo_t *info, void *context)
+{
+	uint64_t x = 1;
+
+	if (found_n < FOUND_MAX)
+		found_at[found_n++] = turn * 100 + (uint64_t)info->si_value.sival_int;
+	if (info->si_value.sival_int % 4 == 1)
+		for (int i = 0; i < 3000000; i++)
+			x = a_turn(x);
+	found_at[0] += x;
+	if (leaves && info->si_value.sival_int % 4 == 2)
+		siglongjmp(out_of_loop, 1);
+}
+
+/* In one go, to a process that computes: several of one kind, and of others. */
+static void send_in_rows(pid_t to)
+{
+	for (int i = 0; i < 12; i++) {
+		usleep(15000);
+		for (int k = 0; k < 5; k++)
+			sigqueue(to, SIGRTMIN + k / 2, (union sigval){.sival_int = i * 5 + k});
+	}
+	_exit(0);
+}
+
+static void rows(void)
+{
+	static volatile uint64_t x;
+	struct sigaction a = {.sa_sigaction = note_value, .sa_flags = SA_SIGINFO};
+
+	sigfillset(&a.sa_mask);
+	for (int i = 0; i < 3; i++)
+		sigaction(SIGRTMIN + i, &a, NULL);
+	if (!fork())
+		send_in_rows(getppid());
+	sigsetjmp(out_of_loop, 1);
+	while (found_n < 60) {
+		turn++;
+		x = a_turn(x);
+	}
+	print_found(8);
+	printf("%llu\n", (unsigned long long)x);
+}
+
+static void rows_left(void)
+{
+	leaves = 1;
+	rows();
+}
+
+static void note_arrival(int signo, siginfo_t *info, void *context)
+{
+	if (found_n < FOUND_MAX)
+		found_at[found_n++] = turn * 1000 + (uint64_t)info->si_value.sival_int;
+}
+
+/* In a processor's steps each byte of a copied string is one. */
+static void copy_bytes(void *to, const void *from, size_t bytes)
+{
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+}
+
+static uint64_t digest_of(const uint64_t *word, int words)
+{
+	uint64_t x = 1, copy[16];
+
+	for (int i = 0; i < words; i += 64) {
+		copy_bytes(copy, &word[i], sizeof(copy));
+#pragma GCC unroll 64
+		for (int k = 0; k < 64; k++)
+			x = a_turn(x ^ word[i + k] ^ copy[k % 16]);
+	}
+	return x;
+}
+
+/* More of them come while a place is sought for the first than there are tries to find one; the loop has long turns. */
+static void rows_fast(void)
+{
+	static uint64_t word[1024];
+	struct sigaction a = {.sa_sigaction = note_arrival, .sa_flags = SA_SIGINFO};
+
+	sigaction(SIGRTMIN, &a, NULL);
+	if (!fork()) {
+		for (int i = 0; i < 1200; i++) {
+			usleep(i % 150 ? 50 : 30000);
+			sigqueue(getppid(), SIGRTMIN, (union sigval){.sival_int = i});
+		}
+		_exit(0);
+	}
+	while (found_n < 1200)
+		word[turn++ % 1024] = digest_of(word, 1024);
+	print_found(1200);
+	printf("%llu\n", (unsigned long long)turn);
+}
+
+static _Thread_local volatile sig_atomic_t my_flag;
+
+static void raise_mine(int signo)
+{
+	my_flag++;
+}
+
+static void *compute_till_told(void *argument)
+{
+	uint64_t n = 0;
+
+	while (my_flag < 3)
+		n++;
+	return (void *)(uintptr_t)n;
+}
+
+/* Threads that compute until others tell them, by signals. */
+static void threads_till_told(void)
+{
+	const struct timespec a_while = {.tv_nsec = 30000000};
+	pthread_t id[3];
+	void *value;
+
+	signal(SIGUSR1, raise_mine);
+	for (int i = 0; i < 3; i++)
+		pthread_create(&id[i], NULL, compute_till_told, NULL);
+	for (int i = 0; i < 3; i++) {
+		while (pthread_tryjoin_np(id[i], &value)) {
+			nanosleep(&a_while, NULL);
+			pthread_kill(id[i], SIGUSR1);
+		}
+		printf("%llu\n", (unsigned long long)(uintptr_t)value);
+	}
+}
+
+/* Refers to nothing but what it gets. */
+static __attribute__((noinline)) int wait_for_flag(const volatile sig_atomic_t *f)
+{
+	int n = 0;
+
+	while (!*f)
+		n |= 1;
+	return n;
+}
+
+/* Code in no file, where no breakpoint can be. */
+static void spins_in_no_file(void)
+{
+	void *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (code == MAP_FAILED)
+		exit(4);
+	memcpy(code, (const void *)(uintptr_t)wait_for_flag, 256);
+	signal(SIGALRM, raise_flag);
+	ualarm(20000, 0);
+	printf("%d\n", ((__typeof__(&wait_for_flag))(uintptr_t)code)(&flag));
+}
+
+const struct signal_case computing_cases[] = {
+    {"spins", spins},
+    {"spins_on", spins_on},
+    {"counts_till_flag", counts_till_flag},
+    {"counts_digests", counts_digests},
+    {"ticks", ticks},
+    {"many_kinds", many_kinds},
+    {"nested_computing", nested_computing},
+    {"jumps_from_loops", jumps_from_loops},
+    {"rows", rows},
+    {"rows_left", rows_left},
+    {"rows_fast", rows_fast},
+    {"threads_till_told", threads_till_told},
+    {"spins_in_no_file", spins_in_no_file},
+    {NULL, NULL},
+};
