@@ -30,6 +30,7 @@
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/calls/direct.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/malloc_key.h"
 #include "logd/base/lock.h"
 #include "shim/calls/trap/trap.h"
 #include "shim/confirm/confirm.h"
@@ -40,6 +41,7 @@
 #include "shim/calls/real.h"
 #include "shim/record/record.h"
 #include "shim/files/inherited.h"
+#include "shim/process/executable.h"
 #include "shim/process/image.h"
 #include "shim/process/restart.h"
 #include "shim/process/segments.h"
@@ -75,6 +77,7 @@ static void pin_malloc(void)
 	mallopt(M_TRIM_THRESHOLD, 512 << 20);
 	/* The machine decides how many arenas there may be, and chance which one a thread takes. */
 	mallopt(M_ARENA_MAX, 1);
+	sr_malloc_pin_key();
 }
 
 static bool prepare(void)
@@ -187,7 +190,8 @@ static void record(enum sr_record_from from)
 	if (!sr_engine && from == SR_RECORD_FROM_START)
 		refuse_to_run();
 	if (sr_engine)
-		sr_regions_start((enum sr_regions_mode)settings.exposed, settings.probes && !sr_confirm_needs_faults());
+		sr_regions_start((enum sr_regions_mode)settings.exposed, settings.probes && !sr_confirm_needs_faults(),
+				 settings.order);
 	sr_leaves_out = sr_sums_on = sr_engine && settings.order;
 	if (sr_engine)
 		sr_clocks_start(&settings, settings.member >= 0);

@@ -91,10 +91,12 @@ struct sr_replay_output {
 	uint8_t bytes[SR_OUTPUT_BLOCK], recorded[SR_OUTPUT_KEPT];
 };
 
-/* Output that was not compared. */
+/* What was not compared. */
 #define SR_UNCOMPARED_MAPPED 1u /* stored into a mapped file */
 #define SR_UNCOMPARED_HIGH   2u /* written to a descriptor that is not an ordinary one (shim/files/fds.h) */
 #define SR_UNCOMPARED_MOVED  4u /* moved by the kernel from a pipe or socket */
+#define SR_UNCOMPARED_THREAD 8u /* done by a thread that is neither recorded nor replayed */
+#define SR_UNCOMPARED_CALL   16u /* done by a system call that sreplay knows nothing of */
 
 struct sr_replay_report {
 	uint32_t thread;
@@ -168,6 +170,7 @@ struct sr_replay_control {
 	bool tsc;     /* shim/kernel/tsc.h */
 	int32_t descriptors_below; /* the program's: see shim/files/fds.h */
 	bool probes; /* instructions may be replaced by jumps: shim/exposed/probe */
+	bool huge_pages; /* programs got some where it was recorded: shim/memory/huge_pages.h */
 	bool serial;  /* one thread runs at a time: shim/core/run_token.h */
 	bool sums; /* checksums are not in the records: shim/core/sums.h */
 	bool whole_job; /* the group has all recorded ranks */

@@ -221,7 +221,21 @@ enum sr_group_write_kind {
 	SR_GROUP_OWN,    /* stored by the member's CPU, or fetched into its memory */
 	SR_GROUP_UNSEEN, /* stored by the member at an unknown time; has no bytes */
 	SR_GROUP_SHARED, /* never in the file: stored by a CPU through another mapping of this memory */
+	SR_GROUP_FETCHED, /* as UNSEEN, but what came is from a READ of the member from another one */
+	SR_GROUP_LOCK,    /* a lock of libc's of the member is here; has no bytes */
+	SR_GROUP_ENTERED, /* brought by a completion, but the program may have loaded it before that */
 };
+
+static inline bool sr_group_has_no_bytes(uint16_t kind)
+{
+	return kind == SR_GROUP_UNSEEN || kind == SR_GROUP_FETCHED || kind == SR_GROUP_LOCK;
+}
+
+/* It says what may be in memory at some time, and is no change that others find there. */
+static inline bool sr_group_is_no_change(uint16_t kind)
+{
+	return sr_group_has_no_bytes(kind) || kind == SR_GROUP_ENTERED;
+}
 
 /* A change of a member's memory, within one page. */
 struct sr_group_write {
@@ -247,7 +261,7 @@ struct sr_group_sample {
 	int32_t member;                /* whose memory */
 	uint32_t length;
 	uint32_t seen; /* 1: a change in its own memory; 0: fetched */
-	uint32_t reserved;
+	uint32_t overlaid; /* 1: fetched, but a later READ of the process may have landed over it */
 };
 
 /*

@@ -31,6 +31,8 @@ enum sr_watch_kind {
 	SR_WATCH_STORE,
 	/* This load was done again before the thread's next call: the program waits for the bytes to change. */
 	SR_WATCH_POLL,
+	/* From this access to exposed memory on, loads of this page may not be seen one by one.  Once a page. */
+	SR_WATCH_UNSEEN,
 };
 
 struct sr_watch_access {

@@ -11,12 +11,15 @@
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/call.h"
+#include "shim/core/hooks.h"
 #include "shim/core/next.h"
 #include "shim/core/symbols.h"
 #include "shim/core/thread.h"
 #include "shim/threads/libc_order.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/ops.h"
+#include "shim/verbs/regions.h"
+#include "shim/verbs/waits.h"
 
 void *_Atomic sr_real_functions[SR_CALL_COUNT];
 
@@ -248,12 +251,25 @@ apply_interruptibly(const struct sr_call_desc *d, void *f, const uint64_t *a)
 	return result;
 }
 
+static inline uint64_t applied(const struct sr_call_desc *d, void *f, const uint64_t *a)
+{
+	return d->flags & SR_CALL_BLOCKS ? apply_interruptibly(d, f, a) : apply(d, f, a);
+}
+
 uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a)
 {
+	uint64_t result;
 	bool raw = d->source == SR_SOURCE_KERNEL || (sr_self.raw && d->nr >= 0);
 	void *f = raw ? NULL : function_of(d, a);
 
 	if (!f && !raw)
 		return sr_unavailable(d);
-	return d->flags & SR_CALL_BLOCKS ? apply_interruptibly(d, f, a) : apply(d, f, a);
+	if (d->when != sr_has_threads)
+		return applied(d, f, a);
+	sr_wait_begins(&sr_self, d, a);
+	if (__builtin_expect(sr_regions_on || sr_waits_coming, 0))
+		sr_wait_looks_again(&sr_self);
+	result = applied(d, f, a);
+	sr_wait_ends(&sr_self);
+	return result;
 }

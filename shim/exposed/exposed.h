@@ -154,6 +154,14 @@ bool sr_exposed_is_partial(const void *addr);
  */
 void sr_exposed_keep_values(const void *addr, size_t length);
 bool sr_exposed_keeps_values(const void *addr);
+/* The same, but only until what a READ brought there is known: until sr_exposed_fetch_ends() of the same range. */
+void sr_exposed_fetch_begins(const void *addr, size_t length);
+void sr_exposed_fetch_ends(const void *addr, size_t length);
+/* Has some region all of each page of the range? */
+bool sr_exposed_is_whole(const void *addr, size_t length);
+
+/* What the program can know of this page from addr on; NULL: it does not know the page.  With the module's lock. */
+const char *sr_exposed_known(const void *addr);
 
 /*
  * Returns the fixed address of a range in the backing mapping.  Until sr_exposed_release() the range is there: no

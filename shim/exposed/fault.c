@@ -169,7 +169,7 @@ static void load_hidden(ucontext_t *uc, uintptr_t addr, struct page *p)
 	if (!exposed_self.silent)
 		tell_accessed(uc, addr, &insn, false);
 	if (exposed_self.silent || ++p->watched >= WATCHED_MAX) {
-		page_show_hidden(addr & PAGE_MASK);
+		page_show_unwatched(addr & PAGE_MASK);
 		return;
 	}
 	/* A sum of numbers, for example. */
@@ -185,7 +185,7 @@ static void load_hidden(ucontext_t *uc, uintptr_t addr, struct page *p)
 	else if (vector_put(uc, insn.reg, now, insn.size, insn.vex))
 		uc->uc_mcontext.gregs[REG_RIP] += insn.length;
 	else
-		page_show_hidden(addr & PAGE_MASK);
+		page_show_unwatched(addr & PAGE_MASK);
 }
 
 void sr_exposed_hide(uintptr_t page)
@@ -241,19 +241,36 @@ static bool has_yielded(const ucontext_t *uc, const struct page *p, const struct
 	return true;
 }
 
-/* In a replay, others run where they ran in the recording. */
-static void yield_again(const ucontext_t *uc)
+static bool may_yield_again(void)
 {
-	if (!hooks.recorded || !hooks.yield || exposed_self.silent || exposed_self.fault + 1 < exposed_self.quiet_until)
+	return hooks.recorded && hooks.yield && !exposed_self.silent && exposed_self.fault + 1 >= exposed_self.quiet_until;
+}
+
+/* In a replay, what a tick brought behind the last access comes before the next one. */
+static void replay_tick(void)
+{
+	if (!may_yield_again())
 		return;
-	/* What a tick brought behind the last access comes first. */
 	event_begin(exposed_self.fault, SR_EXPOSED_TICK, 0, 0);
 	replay_values();
 	replay_protected();
 	event_end();
+}
+
+/*
+ * In a replay, others run where they ran in the recording: before an access that counts, not before what it does not see of
+ * the same page.  True: they have, and the instruction must be executed again.
+ */
+static bool has_yielded_again(const ucontext_t *uc)
+{
+	bool has;
+
+	if (!may_yield_again())
+		return false;
 	exposed_unlock(NULL);
-	hooks.yield(exposed_self.fault, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
+	has = hooks.yield(exposed_self.fault, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
 	exposed_lock(NULL);
+	return has;
 }
 
 static void access_parts(ucontext_t *uc, uintptr_t user, const struct insn *insn, bool write)
@@ -310,6 +327,8 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	write = reads_and_writes(&insn, write);
 	if (is_suspended(p) && is_mine(p) && resume_suspended(uc, p, user, write))
 		return;
+	if (has_yielded_again(uc))
+		return;
 	renew(p);
 	exposed_self.accesses_n++;
 	counts.faults++;
@@ -333,7 +352,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 static void fault_at_probe(ucontext_t *uc, uintptr_t addr, bool write)
 {
 	exposed_lock(NULL);
-	yield_again(uc);
+	replay_tick();
 	exposed_self.by_jump = true;
 	handle(uc, addr, write);
 	exposed_self.by_jump = false;
@@ -372,7 +391,7 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 	if (watched)
 		watched_load_begins(uc, addr);
 	exposed_lock(NULL);
-	yield_again(uc);
+	replay_tick();
 	ours = p->state != PAGE_NONE;
 	if (ours)
 		handle(uc, addr, uc->uc_mcontext.gregs[REG_ERR] & ERR_WRITE);

@@ -288,7 +288,54 @@ bool sr_exposed_keeps_values(const void *addr)
 {
 	const struct page *p = page_at((uintptr_t)addr);
 
-	return p && p->by_value;
+	return p && (p->by_value || p->fetches);
+}
+
+void sr_exposed_fetch_begins(const void *addr, size_t length)
+{
+	uintptr_t end = (uintptr_t)addr + length;
+
+	for (uintptr_t at = (uintptr_t)addr & PAGE_MASK; at < end; at = next_page(at)) {
+		struct page *p = page_at(at);
+
+		/* A page that reaches the limit stays there: what loads find on it is recorded for ever. */
+		if (p && p->users && __atomic_load_n(&p->fetches, __ATOMIC_RELAXED) < UINT16_MAX / 2)
+			__atomic_fetch_add(&p->fetches, 1, __ATOMIC_RELAXED);
+		else if (p)
+			p->by_value = true;
+	}
+}
+
+void sr_exposed_fetch_ends(const void *addr, size_t length)
+{
+	uintptr_t end = (uintptr_t)addr + length;
+
+	for (uintptr_t at = (uintptr_t)addr & PAGE_MASK; at < end; at = next_page(at)) {
+		struct page *p = page_at(at);
+
+		if (p && __atomic_load_n(&p->fetches, __ATOMIC_RELAXED))
+			__atomic_fetch_sub(&p->fetches, 1, __ATOMIC_RELAXED);
+	}
+}
+
+bool sr_exposed_is_whole(const void *addr, size_t length)
+{
+	uintptr_t end = (uintptr_t)addr + length;
+
+	for (uintptr_t at = (uintptr_t)addr & PAGE_MASK; at < end; at += PAGE) {
+		const struct page *p = page_at(at);
+
+		if (!p || p->state == PAGE_NONE || !p->whole)
+			return false;
+	}
+	return true;
+}
+
+const char *sr_exposed_known(const void *addr)
+{
+	const struct page *p = page_at((uintptr_t)addr);
+
+	return p && p->state != PAGE_NONE && p->shadow_valid ? shadow_of((uintptr_t)addr) : NULL;
 }
 
 /* Between the backing mappings there may be memory of the program. */

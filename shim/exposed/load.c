@@ -291,6 +291,47 @@ static void sample_what_follows(const struct page *p, const struct insn *insn)
 		take_sample(insn->address & PAGE_MASK, PAGE);
 }
 
+/*
+ * Words of 8 bytes one behind the other that have changed, from where the load finds a change.  So many came together, and
+ * not as flags of several peers: then the page is shown.  With fewer it stays protected, as the program may go on waiting for
+ * one of them.
+ */
+#define TOGETHER 4
+#define BLOCK	 32
+
+static size_t words_together(const struct page *p, const struct insn *insn)
+{
+	const char *shadow = shadow_of(insn->address), *backing = backing_of(p, insn->address);
+	size_t left = PAGE - insn->address % PAGE, i = 0, n = 0;
+
+	while (i < insn->size && shadow[i] == *(const volatile char *)(backing + i))
+		i++;
+	if (i == insn->size)
+		return 0;
+	for (; n < BLOCK && i + 8 <= left && word_load(shadow + i, 8) != word_load(backing + i, 8); i += 8)
+		n++;
+	return n;
+}
+
+/*
+ * Did what the load finds come with more behind it, which the program will load next?  Where the trace lacks what was found
+ * (record --order), one event of all of it takes less than one of each word.  True: the page is shown.
+ */
+static bool take_together(const struct page *p, const struct insn *insn)
+{
+	uintptr_t user = insn->address & PAGE_MASK;
+	size_t n;
+
+	if (!hooks.together || hooks.recorded || is_partial(p) || !p->shadow_valid || is_watched_page(user))
+		return false;
+	n = words_together(p, insn);
+	if (n == BLOCK && show_snapshot(user, false))
+		return true;
+	if (n >= TOGETHER)
+		take_sample(user, PAGE);
+	return false;
+}
+
 static void do_alone(ucontext_t *uc, struct page *p, const struct insn *insn, bool poll)
 {
 	uint64_t before = counts.values;
@@ -327,6 +368,8 @@ void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct ins
 	bool alone = is_alone(insn), aside = insn->class == INSN_OPERAND && is_within(insn);
 	bool poll = alone && is_poll(p, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], insn->address);
 
+	if ((alone || aside) && take_together(p, insn))
+		return;
 	if ((alone || aside) && (hooks.recorded ? is_alone_again() : is_done_alone(uc, p, insn, poll))) {
 		if (alone)
 			do_alone(uc, p, insn, poll);

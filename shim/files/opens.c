@@ -18,7 +18,6 @@
 #include "shim/files/write_order.h"
 #include "shim/core/next.h"
 #include "shim/core/engine.h"
-#include "shim/core/stack_below.h"
 #include "shim/core/thread.h"
 
 /* The headers may define these names as macros. */
@@ -27,14 +26,6 @@
 #undef creat
 #undef fopen
 
-/* The system-call trap has noted this file.  Its signal's frame lies on the program's stack. */
-static int __attribute__((noinline)) opened_by_trap(const struct sr_thread *t, int fd)
-{
-	if (sr_stack_has_room(t, (uintptr_t)__builtin_frame_address(0)))
-		sr_clear_stack_below(SR_STACK_DEEP);
-	return fd;
-}
-
 static int opened(int fd)
 {
 	struct sr_thread *t = &sr_self;
@@ -42,9 +33,8 @@ static int opened(int fd)
 	enum sr_heap before;
 	int saved = errno;
 
-	if (sr_engine && t->armed && !t->depth)
-		return opened_by_trap(t, fd);
-	if (fd < 0 || !sr_engine)
+	/* The system-call trap has noted the file. */
+	if (fd < 0 || !sr_engine || (t->armed && !t->depth))
 		return fd;
 	if (t->depth) {
 		if (t->inside_rdmacm)

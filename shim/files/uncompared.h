@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * uncompared.h: what leaves the process in ways that no record describes.  A replay in which there
- * was such output says so in its verdict.  Set by any thread, in both runs; nothing resets it.
+ * uncompared.h: what leaves the process in ways that no record describes, or is done by threads or system calls that are
+ * not recorded.  A replay in which there was such a thing says so in its verdict.  Set by any thread, in both runs; nothing resets it.
  */
 #ifndef SHIM_FILES_UNCOMPARED_H
 #define SHIM_FILES_UNCOMPARED_H

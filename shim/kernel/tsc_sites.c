@@ -554,7 +554,21 @@ bool sr_tsc_sites_may_be_in(uintptr_t begin, size_t size)
 /* ------------------------------------------------------------------------ jumps */
 
 /* Branches to a place are mostly of the same function. */
-#define NEAR (32ul << 10)
+#define NEAR	 (32ul << 10)
+#define TEXT_MAX (CHUNK + 4 * PAGE)
+
+/* The code around the site, as it was without what the recorder put there; mapped meanwhile, as a search's workplace is. */
+static bool probe(const struct sr_tsc_site *site, int memory, uintptr_t begin, uintptr_t end)
+{
+	void *text = sr_sys_mmap(NULL, TEXT_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool done;
+
+	if (sr_sys_is_error(text))
+		return false;
+	done = read_original(&memory, begin, text, end - begin) && counter_probe(site->pc, site->length, text, begin, end - begin);
+	sr_sys_munmap(text, TEXT_MAX);
+	return done;
+}
 
 static bool make_jump(const struct sr_tsc_site *site)
 {
@@ -569,12 +583,8 @@ static bool make_jump(const struct sr_tsc_site *site)
 		begin += PAGE;
 	while (end > site->pc + PAGE && !pread_all(memory, end - PAGE, chunk, PAGE))
 		end -= PAGE;
-	if (end > site->pc && end - begin <= sizeof(chunk) + 4 * PAGE) {
-		static uint8_t text[CHUNK + 4 * PAGE];
-
-		done = read_original(&memory, begin, text, end - begin) &&
-		       counter_probe(site->pc, site->length, text, begin, end - begin);
-	}
+	if (end > site->pc && end - begin <= TEXT_MAX)
+		done = probe(site, memory, begin, end);
 	sr_sys_close(memory);
 	return done;
 }

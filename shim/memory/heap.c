@@ -14,12 +14,11 @@
 #include "logd/base/rawsys.h"
 #include "shim/memory/arena.h"
 #include "shim/memory/heap_order.h"
+#include "shim/memory/huge_pages.h"
 #include "shim/memory/images.h"
 #include "shim/core/symbols.h"
 #include "shim/core/stack_below.h"
 #include "shim/core/thread.h"
-
-#define HUGE   (2ul << 20)
 
 /* glibc's functions, under the names that it exports for interposers. */
 extern void *__libc_malloc(size_t size);
@@ -232,10 +231,10 @@ void *sr_heap_place_program(size_t size, int flags)
 		return NULL;
 	/* Threads get their addresses in the order of their heap operations. */
 	engine = sr_heap_begin();
-	placed = (uintptr_t)place(&where, size < HUGE ? size : size + HUGE);
+	placed = (uintptr_t)place(&where, size < SR_HUGE_PAGE ? size : size + SR_HUGE_PAGE);
 	sr_heap_end(engine);
 	/* Align the mapping so that the kernel can use huge pages. */
-	return (void *)(size < HUGE ? placed : (placed + HUGE - 1) & ~(HUGE - 1));
+	return (void *)(size < SR_HUGE_PAGE ? placed : (placed + SR_HUGE_PAGE - 1) & ~(SR_HUGE_PAGE - 1));
 }
 
 void sr_heap_lock(void)
@@ -587,6 +586,11 @@ void sr_heap_code_begins(void *addr, size_t size, int prot)
 		code_listeners[i](addr, size, prot);
 }
 
+bool sr_heap_may_not_place(long result)
+{
+	return result == -EINVAL;
+}
+
 /*
  * The verbs libraries map their queues with mmap. They get an address range of their own,
  * so that the program's mappings lie where they lie without them. (What ld.so maps for a
@@ -594,12 +598,21 @@ void sr_heap_code_begins(void *addr, size_t size, int prot)
  */
 SR_EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
 {
+	void *place = addr;
+
+	if (!sr_want_ordinary_pages(&size, &flags)) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
 	if (!addr)
-		addr = current_arena() ? place_library_mapping(size)
-				       : sr_heap_place_program(size, flags);
+		place = current_arena() ? place_library_mapping(size)
+					: sr_heap_place_program(size, flags);
 	else if (flags & MAP_FIXED)
 		sr_heap_mapping_ends(addr, size);
-	addr = next_mmap(addr, size, prot, flags, fd, offset);
+	place = next_mmap(place, size, prot, flags, fd, offset);
+	if (!addr && place == MAP_FAILED && sr_heap_may_not_place(-errno))
+		place = next_mmap(NULL, size, prot, flags, fd, offset);
+	addr = place;
 	if (prot & PROT_EXEC && addr != MAP_FAILED)
 		sr_heap_code_begins(addr, size, prot);
 	return addr;

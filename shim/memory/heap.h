@@ -85,6 +85,12 @@ void sr_free(void *p);
 void *sr_heap_place_program(size_t size, int flags);
 
 /*
+ * Has a mapping at a place that the program did not ask for failed because of the place?  Some drivers
+ * let nobody choose but the kernel (io_uring's rings): then it must be asked without one.  result: -errno.
+ */
+bool sr_heap_may_not_place(long result);
+
+/*
  * Registers a listener that is called when memory of the program is about to be unmapped or mapped
  * over, in a recorded or replayed process. Call at the start, while there is only one thread.
  */

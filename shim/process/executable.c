@@ -10,6 +10,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/core/variables.h"
 
+/* Of the notes in a file so many bytes are looked at. */
 #define MACHINE (sizeof(long) == 8 ? ELFCLASS64 : ELFCLASS32)
 
 static long open_program(int directory, const char *path)

@@ -10,6 +10,7 @@
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/huge_pages.h"
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "logd/base/lock.h"
@@ -18,8 +19,8 @@
 #include "logd/base/say.h"
 #include "shim/core/thread.h"
 
-/* The alignment of all segments; a segment of huge pages needs it. */
-#define ALIGNMENT (2ul << 20)
+/* Of all segments; one of huge pages needs it. */
+#define ALIGNMENT SR_HUGE_PAGE
 
 /* Replay: what stands for a segment. */
 struct segment {
@@ -100,22 +101,6 @@ void sr_segment_ends(void *addr, size_t size)
 	sr_leave(&sr_self, before);
 }
 
-size_t sr_shmctl_answer_size(int command)
-{
-	switch (command) {
-	case IPC_STAT:
-	case SHM_STAT:
-	case SHM_STAT_ANY:
-		return sizeof(struct shmid_ds);
-	case IPC_INFO:
-		return sizeof(struct shminfo);
-	case SHM_INFO:
-		return sizeof(struct shm_info);
-	default:
-		return 0;
-	}
-}
-
 void sr_put_shm_change(struct sr_buf *b, const void *wanted)
 {
 	struct shmid_ds ds;
@@ -170,6 +155,14 @@ static uint64_t attach_instead(const struct sr_call_desc *d, uint64_t *a, size_t
 		sr_syscall(SYS_shmdt, held, 0, 0, 0, 0, 0);
 	errno = error;
 	return result;
+}
+
+/* Of ordinary pages, as mappings are (huge_pages.h). */
+uint64_t sr_invoke_shmget(const struct sr_call_desc *d, uint64_t *a)
+{
+	const uint64_t made[6] = {a[0], a[1], (uint64_t)sr_without_huge_pages((int)a[2], SHM_HUGETLB)};
+
+	return sr_real(d, sr_has_huge_pages ? made : a);
 }
 
 uint64_t sr_invoke_shmat(const struct sr_call_desc *d, uint64_t *a)

@@ -21,9 +21,6 @@
 /* Memory is about to be unmapped or mapped over (memory/heap.h). */
 void sr_segment_ends(void *addr, size_t size);
 
-/* How many bytes a command of shmctl writes; 0: none. */
-size_t sr_shmctl_answer_size(int command);
-
 /* Appends the fields that IPC_SET reads. */
 void sr_put_shm_change(struct sr_buf *b, const void *wanted);
 

@@ -41,7 +41,8 @@ struct call {
 };
 
 /* Encodes the arguments into t->buf as the record engine does. */
-static void encode_arguments(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
+/* kept: whole, where the trace has only sums of some of them. */
+static void encode_arguments(struct sr_thread *t, enum sr_call_number n, uint64_t *a, struct sr_buf *kept)
 {
 	const struct sr_call_codec *codec = &sr_call_codecs[n];
 	bool keeps = sr_replay_keeps_arguments(n);
@@ -52,8 +53,9 @@ static void encode_arguments(struct sr_thread *t, enum sr_call_number n, uint64_
 	if (codec->put_in)
 		codec->put_in(&t->buf, a);
 	t->sums.kept = NULL;
+	*kept = (struct sr_buf){.len = 0};
 	if (keeps)
-		sr_replay_keep_arguments(t, &parts);
+		sr_replay_complete_arguments(t, &parts, kept);
 }
 
 static bool same_arguments(const struct sr_thread *t, const struct sr_replay_record *r,
@@ -63,6 +65,18 @@ static bool same_arguments(const struct sr_thread *t, const struct sr_replay_rec
 	const struct sr_buf *b = &t->buf;
 
 	return b->len == head->in_size && !memcmp(b->p ? b->p : in, in, b->len);
+}
+
+bool sr_replay_has_arguments(struct sr_thread *t, const struct sr_replay_record *r, enum sr_call_number n, uint64_t *a)
+{
+	struct sr_call_head head;
+	struct sr_buf kept;
+
+	if (r->size < sizeof(head))
+		return false;
+	memcpy(&head, r->payload, sizeof(head));
+	encode_arguments(t, n, a, &kept);
+	return head.in_size <= r->size - sizeof(head) && same_arguments(t, r, &head);
 }
 
 static struct sr_cursor results_of(const struct call *c)
@@ -188,6 +202,8 @@ static void await_order(struct sr_thread *t, const struct call *c)
 {
 	if (c->events && !c->entered)
 		sr_replay_await_ticket(t, c->order[0]);
+	if (c->d->order & SR_ORDER_EXPOSES)
+		sr_replay_change_regions(t, c->found);
 	if (c->events == 2) {
 		if (!c->entered)
 			sr_replay_let_go(c->order[0]);
@@ -197,6 +213,9 @@ static void await_order(struct sr_thread *t, const struct call *c)
 	/* A call that posts waits later: first it must do what others may wait for. */
 	if (!sr_group_posts(c->n))
 		sr_replay_await_group(t, c->found, c->site);
+	/* If others have continued after its effect, they may access until the return what it takes out of the regions. */
+	if (!c->resumed)
+		sr_replay_change_regions(t, c->found);
 }
 
 /* The call's last event has happened: other threads may continue. */
@@ -206,6 +225,7 @@ static void end_order(struct sr_thread *t, const struct call *c)
 		sr_replay_go_on(t, c->order[c->events - 1]);
 	if (c->resumed) {
 		sr_replay_await_ticket(t, c->resumed);
+		sr_replay_change_regions(t, c->found);
 		sr_replay_go_on(t, c->resumed);
 	}
 	sr_replay_part(t);
@@ -222,16 +242,25 @@ static void check_left_out(struct sr_thread *t, const struct call *c)
 
 		if (p->filled != p->length)
 			sr_replay_diverge_from_group(t, SR_REPLAY_NOT_PRODUCED, c->found);
-		checksum = sr_checksum(p->addr, p->length, 0);
+		checksum = p->exposed ? p->sum : sr_checksum(p->addr, p->length, 0);
 		if ((checksum ^ p->checksum) & p->mask) {
 			sr_replay_claim_report();
 			sr_replay_page->report.sender = p->sender;
 			sr_replay_diverge(t, SR_REPLAY_OTHER_PRODUCED, c->found, c->found);
 		}
 		sr_sums_received(checksum);
-		sr_produced_keep(t, p->addr, p->length);
+		/* Loads bring what is in exposed memory: a detailed trace has it there. */
+		sr_produced_keep(t, p->addr, p->exposed ? 0 : p->length);
 	}
 	r->count = 0;
+}
+
+static bool lacks_fetched(const struct sr_thread *t)
+{
+	for (uint32_t i = 0; i < t->received.count; i++)
+		if (t->received.pieces[i].fetched)
+			return true;
+	return false;
 }
 
 static void do_again_in_group(struct sr_thread *t, const struct call *c)
@@ -242,6 +271,9 @@ static void do_again_in_group(struct sr_thread *t, const struct call *c)
 					   .thread = t->number,
 					   .kind = c->found};
 
+	/* What a READ brought is looked for among what is known to have been before. */
+	if (lacks_fetched(t))
+		sr_replay_await_group(t, c->found, c->site);
 	sr_group_replayed(t, &call, c->n, c->a, c->head.result);
 	sr_replay_check_transfers(sr_group_not_transferred());
 	check_left_out(t, c);
@@ -260,6 +292,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	    .n = n, .d = &sr_calls[n], .a = a, .site = site, .found = (uint16_t)(SR_REC_CALL + n)};
 	enum sr_heap before = sr_enter(t);
 	struct sr_pinned pinned;
+	struct sr_buf kept;
 	bool regions, cancelled;
 
 	sr_pinned_none(&pinned);
@@ -274,10 +307,11 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	if (!t->silent)
 		stop_if_asked(t);
 	/* Loads from exposed regions have their records in front of the call's. */
-	encode_arguments(t, n, a);
+	encode_arguments(t, n, a, &kept);
 	regions = sr_regions_on;
 	if (regions && t->stream)
 		t->stream->vain = 0;
+	sr_group_uses_locks(t, c.d, a);
 	if (regions)
 		sr_regions_call_begins(c.d, a, &pinned);
 	if (!t->silent)
@@ -285,6 +319,8 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	c.entered = sr_replay_handlers_in_call(t, c.d, a);
 	if (!t->silent)
 		sr_replay_pass_exposed(t, c.found, site);
+	/* What the call's beginning brought has its record in front of the call's. */
+	sr_replay_keep_arguments(t, &kept);
 	take_record(t, &c);
 	cancelled = c.head.error == SR_ERROR_CANCELLED;
 	sr_group_enter(t, n);

@@ -19,6 +19,7 @@
 #include "shim/kernel/cpuid_trap.h"
 #include "shim/kernel/tsc.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/huge_pages.h"
 #include "shim/process/children.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
@@ -45,20 +46,22 @@ bool sr_replay_wanted(void)
 	       magic == SR_REPLAY_MAGIC;
 }
 
-static bool comes_next(struct sr_thread *t, enum sr_call_number n)
+static bool comes_next(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
 {
 	enum sr_heap before = sr_enter(t);
-	uint16_t kind = 0;
+	const struct sr_replay_record *r = NULL;
+	bool is;
 
 	if (!t->started)
 		sr_replay_start_thread(t);
 	sr_replay_handlers_between(t);
 	if (!t->silent && t->stream->repeats_left)
-		kind = t->stream->last.kind;
+		r = &t->stream->last;
 	else if (!t->silent && sr_replay_peek(t))
-		kind = t->stream->next.kind;
+		r = &t->stream->next;
+	is = r && r->kind == SR_REC_CALL + n && (!a || sr_replay_has_arguments(t, r, n, a));
 	sr_leave(t, before);
-	return kind == SR_REC_CALL + n;
+	return is;
 }
 
 static void thread_begins(struct sr_thread *t)
@@ -211,7 +214,7 @@ static uint64_t halt(struct sr_thread *t, enum sr_call_number n, uint64_t *a, vo
 	sr_replay_sleep();
 }
 
-static bool halt_once(struct sr_thread *t, enum sr_call_number n)
+static bool halt_once(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
 {
 	sr_replay_sleep();
 }
@@ -244,9 +247,9 @@ static uint64_t last_call(struct sr_thread *t, enum sr_call_number n, uint64_t *
 	return t == last_thread ? sr_replay_call(t, n, a, site) : halt(t, n, a, site);
 }
 
-static bool last_comes_next(struct sr_thread *t, enum sr_call_number n)
+static bool last_comes_next(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
 {
-	return t == last_thread ? comes_next(t, n) : halt_once(t, n);
+	return t == last_thread ? comes_next(t, n, a) : halt_once(t, n, a);
 }
 
 /* While it does so, the other threads are not in the recording any more. */
@@ -467,6 +470,7 @@ void sr_replay_start(void)
 	sr_group_start(sr_replay_page);
 	sr_tickets_start(sr_replay_page);
 	sr_serial = sr_replay_page->serial;
+	sr_has_huge_pages = sr_replay_page->huge_pages;
 	sr_signals_start(true);
 	sr_replay_start_places();
 	sr_regions_start_replay(&(struct sr_exposed_hooks){
@@ -475,6 +479,7 @@ void sr_replay_start(void)
 	    .quiet_until = sr_replay_quiet_until,
 	    /* A watched replay sees each access: it has no probes. */
 	    .accessed = sr_replay_page->watch_fd >= 0 ? sr_watch_accessed : NULL,
+	    .unwatched = sr_replay_page->watch_fd >= 0 ? sr_watch_unwatched : NULL,
 	    .step = sr_replay_page->watch_fd >= 0 ? sr_watch_step : NULL,
 	    .patches = sr_replay_page->probes && sr_replay_page->watch_fd < 0,
 	    .stored = sr_group_stored,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "logd/base/checksum.h"
+#include "logd/base/page.h"
 #include "shim/core/sums.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/group/landed.h"
@@ -154,6 +155,12 @@ static void fill_left_out(struct sr_thread *t, const struct sr_exposed_event *e)
 	}
 }
 
+/* With --order the trace has only the page of the address that was accessed. */
+static bool is_page_alone(const struct sr_exposed_event *e)
+{
+	return e->addr && e->addr % PAGE == 0;
+}
+
 /*
  * A loop that waits in vain must not find its page shown: it would make no further fault.  Another processor's memcpy
  * has another instruction for the same address.
@@ -161,7 +168,16 @@ static void fill_left_out(struct sr_thread *t, const struct sr_exposed_event *e)
 static bool is_another_load(const struct sr_exposed_event *next, const struct sr_exposed_event *now)
 {
 	return (next->addr ^ now->addr) >> 12 ||
-	       (next->flags & SR_EXPOSED_SNAPSHOT && next->pc != now->pc && next->addr != now->addr);
+	       (next->flags & SR_EXPOSED_SNAPSHOT && next->pc != now->pc && next->addr != now->addr && !is_page_alone(next));
+}
+
+/* The command puts it into a detailed trace. */
+static void keep_address(struct sr_thread *t, const struct sr_exposed_event *e, const struct sr_exposed_event *now)
+{
+	uint64_t addr = now->addr ? now->addr : e->addr;
+
+	if (sr_sums_on && is_page_alone(e))
+		sr_produced_keep(t, &addr, sizeof(addr));
 }
 
 /* See struct sr_exposed_hooks.  Called in the fault handler, or around a call. */
@@ -183,6 +199,7 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 		t->stream->peeked = false;
 		t->stream->vain = 0;
 		sr_replay_await_group(t, SR_REC_EXPOSED, (void *)now->pc);
+		keep_address(t, e, now);
 		fill_left_out(t, e);
 		sr_group_seen(t, e);
 		sr_watch_values(t, e);
@@ -195,25 +212,40 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 	return due;
 }
 
-void sr_replay_pass_exposed(struct sr_thread *t, uint16_t found, void *site)
+static void change_region(struct sr_thread *t, const struct sr_region_payload *region, uint16_t found)
+{
+	if (!sr_regions_replay_region(region)) {
+		sr_replay_claim_report();
+		sr_replay_page->report.expected_address = region->addr;
+		sr_replay_diverge(t, SR_REPLAY_NO_EXPOSED, SR_REC_REGION, found);
+	}
+	if (region->what == SR_REGION_ADDED && !region->refusal)
+		sr_group_region(t, region->addr, region->length);
+}
+
+void sr_replay_change_regions(struct sr_thread *t, uint16_t found)
 {
 	struct sr_replay_stream *s = t->stream;
 	struct sr_region_payload region;
+
+	for (size_t at = 0; s && at < s->changes.len; at += sizeof(region)) {
+		memcpy(&region, s->changes.p + at, sizeof(region));
+		change_region(t, &region, found);
+	}
+	if (s)
+		s->changes.len = 0;
+}
+
+void sr_replay_pass_exposed(struct sr_thread *t, uint16_t found, void *site)
+{
+	struct sr_replay_stream *s = t->stream;
 	const struct sr_exposed_event *missed;
 	struct sr_token_payload yield;
 
 	while (!s->repeats_left && sr_replay_peek(t) && s->next.kind == SR_REC_REGION &&
-	       s->next.size >= sizeof(region)) {
-		memcpy(&region, s->next.payload, sizeof(region));
+	       s->next.size >= sizeof(struct sr_region_payload)) {
+		sr_put_raw(&s->changes, s->next.payload, sizeof(struct sr_region_payload));
 		s->peeked = false;
-		if (sr_regions_replay_region(&region)) {
-			if (region.what == SR_REGION_ADDED && !region.refusal)
-				sr_group_region(t, region.addr, region.length);
-			continue;
-		}
-		sr_replay_claim_report();
-		sr_replay_page->report.expected_address = region.addr;
-		sr_replay_diverge(t, SR_REPLAY_NO_EXPOSED, SR_REC_REGION, found);
 	}
 	missed = next_event(t);
 	if (missed)

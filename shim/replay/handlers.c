@@ -49,17 +49,18 @@ static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p,
 	t->stream->peeked = false;
 	if (p->place == SR_SIGNAL_BETWEEN)
 		atomic_fetch_add(&sr_replay_page->handlers_between, 1);
-	if (!sr_signals_has_handler((int)p->signo))
-		sr_replay_diverge(t, SR_REPLAY_DIVERGED, SR_REC_SIGNAL, 0);
 	if (p->entry) {
 		sr_replay_await_ticket(t, p->entry);
 		free_number(call);
 		sr_replay_let_go(p->entry);
 	}
-	if (p->order) {
+	if (p->order)
 		sr_replay_await_ticket(t, p->order);
+	/* Not before: another thread may be yet to install it. */
+	if (!sr_signals_has_handler((int)p->signo))
+		sr_replay_diverge(t, SR_REPLAY_DIVERGED, SR_REC_SIGNAL, 0);
+	if (p->order)
 		sr_replay_go_on(t, p->order);
-	}
 	/* A place in the handler may come next. */
 	if (!t->silent)
 		sr_replay_peek(t);

@@ -54,7 +54,7 @@ struct sr_replay_stream {
 	bool parts; /* behind its next call, others run beside it */
 
 	/* The next record is a place, which the thread has not come to yet. */
-	bool awaits_place, words_are_there;
+	bool awaits_place, place_is_readable;
 	uint64_t passed_place; /* as often it passed that instruction with these registers, and was not there */
 	struct sr_place place;
 
@@ -68,6 +68,8 @@ struct sr_replay_stream {
 	struct sr_buf notes;
 	/* The decoded event of an exposed region; valid until the next record. */
 	struct sr_exposed_records regions;
+	/* What the call whose record comes next changes of the exposed regions: struct sr_region_payload, in order. */
+	struct sr_buf changes;
 	/* Loads from memory that will not change before the next call. */
 	struct {
 		uint64_t pc, addr;
@@ -82,6 +84,8 @@ extern struct sr_replay_control *sr_replay_page SR_HIDDEN;
 
 /* struct sr_engine's call. */
 uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
+/* Is this record, one of this call, one with these arguments? */
+bool sr_replay_has_arguments(struct sr_thread *t, const struct sr_replay_record *r, enum sr_call_number n, uint64_t *a);
 
 /* ----------------------------------------------------------- executing.c */
 
@@ -130,7 +134,7 @@ void sr_replay_miss_places_at_heap(struct sr_thread *t);
  */
 void sr_replay_run_again(struct sr_thread *t);
 /* struct sr_engine's yields. */
-void sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site);
+bool sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site);
 /* Does the next record say that the thread let others run between two of its accesses? */
 bool sr_replay_peek_yield(struct sr_thread *t, struct sr_token_payload *p);
 
@@ -142,8 +146,10 @@ void sr_replay_await_group(struct sr_thread *t, uint16_t found, void *site);
 void sr_replay_start_sums(void);
 /* Is a detailed trace made, and lacks the call's record some of its arguments? */
 bool sr_replay_keeps_arguments(enum sr_call_number n);
-/* Keeps for the command what is encoded in t->buf, with the parts that it lacks.  They are freed. */
-void sr_replay_keep_arguments(struct sr_thread *t, struct sr_buf *parts);
+/* What is encoded in t->buf, with the parts that it lacks.  These are freed. */
+void sr_replay_complete_arguments(const struct sr_thread *t, struct sr_buf *parts, struct sr_buf *whole);
+/* Keeps them for the command, and frees them. */
+void sr_replay_keep_arguments(const struct sr_thread *t, struct sr_buf *whole);
 /* If a record of sums comes next, takes it, and compares it with the thread's. */
 void sr_replay_take_check(struct sr_thread *t);
 
@@ -188,6 +194,8 @@ uint64_t sr_replay_quiet_until(uint64_t fault);
  * load there that the program did not make.
  */
 void sr_replay_pass_exposed(struct sr_thread *t, uint16_t found, void *site);
+/* The regions change as the records said that were passed; found: the call that does it. */
+void sr_replay_change_regions(struct sr_thread *t, uint16_t found);
 
 /* -------------------------------------------------------------- ending.c */
 

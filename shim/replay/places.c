@@ -21,7 +21,18 @@ NO_VECTORS static bool is_here(uintptr_t pc, const uint64_t r[16])
 	const struct sr_replay_stream *s = t->stream;
 
 	return s && s->awaits_place && s->place.p.pc == pc && !t->depth && sr_place_has_registers(&s->place.p, r) &&
-	       (!s->words_are_there || sr_place_has_words(&s->place));
+	       (!s->place_is_readable || sr_place_has_words(&s->place));
+}
+
+static void await(struct sr_replay_stream *s)
+{
+	const struct sr_place *place = &s->place;
+	const uint64_t *word = NULL;
+
+	s->place_is_readable = sr_place_is_readable(place);
+	if (s->place_is_readable && place->p.words)
+		word = (const uint64_t *)place->word[0].addr;
+	breakpoint_await(place->p.pc, (uint8_t)place->p.told_by, place->p.registers, word, place->word[0].value);
 }
 
 /* The thread gives its ticket away, and goes on when it is its turn again.  True: a handler comes first. */
@@ -32,8 +43,14 @@ static bool stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
 	enum sr_heap before;
 	bool comes;
 
-	if (!sr_place_is(&s->place, t->heap_ops, vectors)) {
+	if (!sr_place_is(&s->place, s->place_is_readable, t->heap_ops, vectors)) {
 		s->passed_place++;
+		/*
+		 * A loop's first turn may have mapped what was missing; millions of further turns are left to compare.  What
+		 * is protected stays unreadable: it is tried ever less often.
+		 */
+		if (!s->place_is_readable && !(s->passed_place & (s->passed_place - 1)))
+			await(s);
 		return false;
 	}
 	before = sr_enter(t);
@@ -101,12 +118,10 @@ void sr_replay_await_place(struct sr_thread *t)
 	if (size < sizeof(place->p) || size < sizeof(place->p) + place->p.words * sizeof(place->word[0]))
 		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, SR_REC_PLACE, SR_REC_PLACE);
 	s->awaits_place = true;
-	s->words_are_there = sr_place_words_are_there(place);
 	s->passed_place = 0;
 	if (!breakpoint_set(place->p.pc, place->p.flags & SR_PLACE_JUMP, (uint8_t)place->p.told_by))
 		set_when_mapped(&place->p);
-	breakpoint_await(place->p.pc, (uint8_t)place->p.told_by, place->p.registers, s->words_are_there && place->p.words ? (const uint64_t *)place->word[0].addr : NULL,
-			 place->word[0].value);
+	await(s);
 }
 
 void sr_replay_miss_place(struct sr_thread *t)

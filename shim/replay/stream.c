@@ -327,19 +327,22 @@ void sr_replay_run_again(struct sr_thread *t)
 		sr_replay_end_of_stream(t, &s->next, 0, NULL);
 }
 
-void sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
+bool sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
 {
 	struct sr_token_payload p;
 	enum sr_heap before;
+	bool has = false;
 
 	if (t->depth || t->ended || !t->started)
-		return;
+		return false;
 	before = sr_enter(t);
 	while (sr_replay_peek_yield(t, &p) && p.other == accesses) {
 		take_run_token(t, &p);
 		sr_replay_run_again(t);
+		has = true;
 	}
 	sr_leave(t, before);
+	return has;
 }
 
 /*

@@ -23,20 +23,24 @@ bool sr_replay_keeps_arguments(enum sr_call_number n)
 	return sr_sums_on && sr_replay_page->produced_fd >= 0 && lacks_arguments(n);
 }
 
-void sr_replay_keep_arguments(struct sr_thread *t, struct sr_buf *parts)
+void sr_replay_complete_arguments(const struct sr_thread *t, struct sr_buf *parts, struct sr_buf *whole)
 {
-	struct sr_buf whole = {0};
 	struct sr_sums_part part;
 
-	sr_put_raw(&whole, t->buf.p, t->buf.len);
+	sr_put_raw(whole, t->buf.p, t->buf.len);
 	for (size_t at = 0, n; at < parts->len; at += sizeof(part) + n) {
 		memcpy(&part, parts->p + at, sizeof(part));
 		n = part.n;
-		memcpy(whole.p + part.at, parts->p + at + sizeof(part), n);
+		memcpy(whole->p + part.at, parts->p + at + sizeof(part), n);
 	}
-	sr_produced_keep(t, whole.p, whole.len);
-	sr_free(whole.p);
 	sr_free(parts->p);
+}
+
+void sr_replay_keep_arguments(const struct sr_thread *t, struct sr_buf *whole)
+{
+	if (whole->len)
+		sr_produced_keep(t, whole->p, whole->len);
+	sr_free(whole->p);
 }
 
 /*

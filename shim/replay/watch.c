@@ -304,6 +304,20 @@ static void take_access(const struct sr_watch_access *a)
 	sr_unlock(&watch.lock);
 }
 
+/* A page is reported once: what is not seen of it later changes nothing. */
+static void take_unseen(const struct sr_watch_access *from)
+{
+	struct sr_watched *p = page_at(from->address);
+
+	if (!p)
+		return;
+	sr_lock(&watch.lock);
+	if (!p->is_unseen)
+		put_report(from);
+	p->is_unseen = true;
+	sr_unlock(&watch.lock);
+}
+
 bool sr_watch_start(int fd)
 {
 	struct sr_watch_head head;
@@ -324,7 +338,7 @@ bool sr_watch_start(int fd)
 	watch.ranges_n = head.ranges;
 	watch.changes = UINT64_MAX;
 	sr_heap_on_mapping_end(forget_pages);
-	sr_watch_access_start(&(struct sr_watch_access_user){.take = take_access, .opened = note_open, .page_at = page_at});
+	sr_watch_access_start(&(struct sr_watch_access_user){.take = take_access, .unseen = take_unseen, .opened = note_open, .page_at = page_at});
 	return make_pages();
 }
 

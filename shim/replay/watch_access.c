@@ -18,6 +18,7 @@
 #include "shim/exposed/x86/word.h"
 #include "shim/replay/stacks.h"
 #include "shim/signals/signals.h"
+#include "shim/signals/stack.h"
 
 #define ERR_WRITE 2
 
@@ -84,6 +85,20 @@ void sr_watch_accessed(uintptr_t pc, uintptr_t sp, uintptr_t address, size_t len
 	user.take(&a);
 }
 
+void sr_watch_unwatched(uintptr_t page)
+{
+	const struct sr_thread *t = &sr_self;
+	const struct sr_watch_access from = {.sn = t->sn,
+					     .address = page,
+					     .thread = t->number,
+					     .length = SR_WATCH_PAGE,
+					     .fault = (uint32_t)sr_exposed_faults(),
+					     .kind = SR_WATCH_UNSEEN};
+
+	if (user.unseen)
+		user.unseen(&from);
+}
+
 /* ------------------------------------------------------- pages that are closed */
 
 static bool is_writable(void *p)
@@ -103,7 +118,7 @@ bool sr_watch_may_close(const struct sr_watched *p)
 
 static bool is_near_stack(const struct sr_watched *p)
 {
-	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t here = sr_signal_stack_of_program(&sr_self.signals.stack, (uintptr_t)__builtin_frame_address(0));
 
 	return here - p->address + STACK_MAX < 2 * STACK_MAX;
 }

@@ -21,6 +21,7 @@ struct sr_watched {
 	bool is_there; /* registered: the program can access it */
 	bool has_copy;
 	bool may_close, is_closed, is_open, is_exposed;
+	bool is_unseen; /* not each access to it was seen, which was reported */
 	uint16_t faults;    /* since the last call */
 	uint64_t stored_by; /* the last instruction that stored there since the last call; 0: none is known */
 	char *copy;
@@ -30,6 +31,8 @@ struct sr_watched {
 struct sr_watch_access_user {
 	/* An access was seen. */
 	void (*take)(const struct sr_watch_access *a);
+	/* Loads of this page may not be seen, from there on. */
+	void (*unseen)(const struct sr_watch_access *from);
 	/* The program can store to this page unseen, until the end of its next call. */
 	void (*opened)(struct sr_watched *p);
 	/* The watched page that has this address; NULL: none. */
@@ -51,5 +54,7 @@ void sr_watch_open(struct sr_watched *p);
 
 /* An instruction of the program accesses exposed memory (struct sr_exposed_hooks). */
 void sr_watch_accessed(uintptr_t pc, uintptr_t sp, uintptr_t address, size_t length, bool is_store);
+/* Not each of its accesses to this page will be seen (the same). */
+void sr_watch_unwatched(uintptr_t page);
 
 #endif

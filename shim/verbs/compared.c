@@ -97,6 +97,7 @@ static void compare_chunk(struct sr_compared *c, size_t offset, const char *now,
 			continue;
 		memcpy(copy, now + at, n);
 		values[e->values_n++] = (struct sr_exposed_value){
+		    .kept = true,
 		    .addr = (uintptr_t)c->addr + offset + at,
 		    .length = (uint32_t)n,
 		    .data = copy,

@@ -4,6 +4,7 @@
 
 #include "logd/base/page.h"
 #include "logd/trace/left_out.h"
+#include "shim/core/order.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/polls.h"
@@ -104,12 +105,94 @@ static void leave_out(struct sr_received *r, uint32_t from)
 		r->pieces[i].left_out = !sr_regions_is_near(r->pieces[i].addr);
 }
 
+/* Shorter ones are recorded: they may be of what many ranks change. */
+#define FETCHED_MIN  64
+/* Longer ones are searched for too long. */
+#define FETCHED_MOST 16384
+
+/* A later one of the queue pair may have landed over it already.  If too many follow, that is not looked for. */
+#define LATER_MOST 64
+
+static bool fetches_into(const struct sr_wqe *wqe, const struct ibv_sge *place)
+{
+	for (uint32_t i = 0; wqe->kind == SR_WQE_FETCH && i < wqe->num_sge; i++)
+		if (wqe->sge[i].addr < place->addr + place->length && place->addr < wqe->sge[i].addr + wqe->sge[i].length)
+			return true;
+	return false;
+}
+
+static bool is_overlaid(const struct sr_wqe *wqe)
+{
+	const struct sr_send_request *r = &wqe->request;
+
+	for (int i = 0; (r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE)); i++)
+		if (i == LATER_MOST || fetches_into((const struct sr_wqe *)r, &wqe->sge[0]))
+			return true;
+	return false;
+}
+
+/* The owner of the memory sees all that changes there, so that its replay knows what the READ found. */
+static bool is_fetched_again(const struct sr_wq *wq, const struct sr_wqe *wqe)
+{
+	return wqe->num_sge == 1 && wqe->sge[0].length >= FETCHED_MIN && wqe->sge[0].length <= FETCHED_MOST && !sr_threaded &&
+	       sr_clocks_peer_is_watched(wq->clock) && !is_overlaid(wqe);
+}
+
+static void leave_out_fetched(struct sr_received *r, uint32_t from, uint32_t length)
+{
+	struct sr_received_piece *p = &r->pieces[from];
+
+	if (r->count - r->unproven != from + 1 || p->length != length || sr_regions_is_near(p->addr))
+		return;
+	/* A replay finds by its address which request a piece is of. */
+	for (uint32_t i = 0; i < from; i++)
+		if ((char *)r->pieces[i].addr < (char *)p->addr + length && (char *)p->addr < (char *)r->pieces[i].addr + r->pieces[i].length)
+			return;
+	p->left_out = p->fetched = true;
+}
+
+/* Nothing else of the process can have come to these pages, nor can it now. */
+static bool is_alone_there(const char *p, uint32_t length)
+{
+	for (const char *at = p; at < p + length; at += PAGE - (uintptr_t)at % PAGE)
+		if (sr_exposed_keeps_values(at))
+			return false;
+	return true;
+}
+
+/*
+ * The READ has brought something into exposed memory.  A replay knows what, from its checksum, or else all that loads find
+ * there is recorded from now on, and nobody can leave out what he READs there.
+ */
+static void fetched_into_exposed(struct sr_wq *wq, const struct sr_wqe *wqe)
+{
+	void *p = sr_mr_written(wq->context, wqe->sge[0].lkey, wqe->sge[0].addr, wqe->sge[0].length);
+	struct sr_received *r = wq->received;
+	uint32_t at = r->count - r->unproven;
+
+	if (!p) {
+		sr_clocks_unwatched(); /* its pages keep their values */
+		return;
+	}
+	sr_exposed_fetch_ends(p, wqe->sge[0].length);
+	if (is_fetched_again(wq, wqe) && is_alone_there(p, wqe->sge[0].length))
+		insert_piece(r, at, p, wqe->sge[0].length);
+	if (r->count - r->unproven == at) {
+		sr_exposed_keep_values(p, wqe->sge[0].length);
+		sr_clocks_unwatched();
+		return;
+	}
+	r->pieces[at].left_out = r->pieces[at].fetched = r->pieces[at].exposed = true;
+}
+
 void sr_received_expect(struct sr_received *r, void *p, const struct sr_left_out *l)
 {
 	if (!has_room(r))
 		return;
 	r->pieces[r->count++] = (struct sr_received_piece){
-	    .addr = p, .length = l->length, .left_out = true, .checksum = l->checksum, .mask = l->mask};
+	    .addr = p, .length = l->length, .left_out = true, .fetched = l->mask == SR_LEFT_OUT_OF_READ, .checksum = l->checksum, .mask = l->mask};
+	/* The recorder leaves out only what lies in exposed memory all of it, or none. */
+	r->pieces[r->count - 1].exposed = r->pieces[r->count - 1].fetched && sr_regions_on && sr_exposed_touches(p, l->length);
 }
 
 /* The first `length` bytes of the scatter list were written. */
@@ -184,6 +267,19 @@ static inline void passed(void *owner, struct sr_send_request *r)
 		__atomic_store_n(&wq->passed_count, wq->passed_count + 1, __ATOMIC_RELAXED);
 }
 
+static void add_fetched(struct sr_wq *wq, struct sr_wqe *wqe)
+{
+	uint32_t from = wq->received->count - wq->received->unproven;
+
+	if (__builtin_expect(wqe->fetches, 0)) {
+		fetched_into_exposed(wq, wqe);
+		return;
+	}
+	add_written(wq->received, wqe, whole_list(wqe));
+	if (__builtin_expect(sr_leaves_out, 0) && is_fetched_again(wq, wqe))
+		leave_out_fetched(wq->received, from, wqe->sge[0].length);
+}
+
 /* Inlined, because every completion would pay for a call. */
 static inline __attribute__((always_inline)) void ended(void *owner, struct sr_send_request *r,
 							bool succeeded)
@@ -192,7 +288,7 @@ static inline __attribute__((always_inline)) void ended(void *owner, struct sr_s
 	struct sr_wq *wq = owner;
 
 	if (wqe->kind == SR_WQE_FETCH && succeeded)
-		add_written(wq->received, wqe, whole_list(wqe));
+		add_fetched(wq, wqe);
 	else if (wqe->kind == SR_WQE_FETCH)
 		add_unproven(wq->received, wqe);
 	if (wqe->role == SR_WQE_READER && succeeded)

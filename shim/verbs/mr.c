@@ -2,8 +2,11 @@
 /* mr.c: memory regions; see objects.h. */
 #include "logd/base/compiler.h"
 #include "shim/memory/heap.h"
+#include "shim/core/engine.h"
 #include "shim/core/hooks.h"
+#include "shim/core/thread.h"
 #include "shim/memory/map.h"
+#include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/ops.h"
 #include "shim/verbs/own_memory.h"
@@ -253,6 +256,10 @@ static uint64_t register_memory(const struct sr_call_desc *d, uint64_t *a, uint6
 	if (registering)
 		return sr_real(d, a);
 	sr_regions_add(&w, (void *)a[1], a[2], (int)access);
+	sr_engine_has_exposed(&sr_self);
+	/* What peers write and READ by other addresses is not found again by those of the program's stores. */
+	if (iova != a[1])
+		sr_clocks_unwatched();
 	registering = true;
 	mr = w.is_protected ? register_backing(a, iova, access) : (void *)sr_real(d, a);
 	registering = false;
@@ -314,7 +321,7 @@ void sr_replayed_rereg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t re
  * address for both the memory and the remote side, so the pages have to be at that address.
  * The region is therefore recorded by comparing it with its shadow copy.
  */
-static void rewindow(struct sr_exposed_region *old, const uint64_t *a)
+static void rewindow(const struct sr_call_desc *d, struct sr_exposed_region *old, const uint64_t *a)
 {
 	const struct ibv_mr *mr = (void *)a[0];
 	struct sr_exposed_region w = {0};
@@ -323,6 +330,7 @@ static void rewindow(struct sr_exposed_region *old, const uint64_t *a)
 		return;
 	if (old && !(a[1] & IBV_REREG_MR_CHANGE_TRANSLATION))
 		return;
+	sr_engine_regains(&sr_self, d);
 	if (old)
 		sr_regions_drop(old);
 	sr_regions_compare(&w, mr->addr, mr->length, SR_EXPOSED_REFUSED_REREG);
@@ -342,6 +350,7 @@ uint64_t sr_invoke_rereg_mr(const struct sr_call_desc *d, uint64_t *a)
 		sr_own_memory_registered((void *)a[3], a[4]);
 	if (pinned)
 		sr_exposed_pin((void *)a[3], a[4]);
+	sr_clocks_unwatched();
 	result = sr_real(d, a);
 	if (pinned)
 		sr_exposed_unpin((void *)a[3], a[4]);
@@ -352,7 +361,7 @@ uint64_t sr_invoke_rereg_mr(const struct sr_call_desc *d, uint64_t *a)
 		sr_replayed_rereg_mr(d, a, result);
 		if (w || (a[1] & IBV_REREG_MR_CHANGE_ACCESS &&
 			  a[5] & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)))
-			rewindow(w, a);
+			rewindow(d, w, a);
 	}
 	return result;
 }
@@ -386,8 +395,10 @@ uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)
 			add_region(&mr, r);
 		return result;
 	}
-	if (w)
+	if (w) {
+		sr_engine_regains(&sr_self, d);
 		sr_regions_drop(w);
+	}
 	sr_free(w);
 	keep_gone(key, r);
 	return result;
@@ -399,6 +410,7 @@ uint64_t sr_invoke_new_dm(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_dm *dm = (void *)sr_real(d, a);
 
+	sr_clocks_unwatched();
 	if (dm)
 		sr_ops_patch(dm, SR_SOURCE_DM);
 	return (uintptr_t)dm;
@@ -417,13 +429,33 @@ uint64_t sr_invoke_end_dm(const struct sr_call_desc *d, uint64_t *a)
 	return result;
 }
 
-void sr_wqe_note_target(const struct sr_wqe *wqe)
+/* What READs bring may be left out, once it has come (completions.c).  Of a list, or one that is set anew, it is not. */
+static void note_fetch(struct sr_wqe *wqe, const void *p, size_t length)
+{
+	if (wqe->num_sge == 1 && !wqe->fetches && sr_exposed_is_whole(p, length)) {
+		wqe->fetches = true;
+		sr_exposed_fetch_begins(p, length);
+		return;
+	}
+	sr_exposed_keep_values(p, length);
+	if (sr_exposed_touches(p, length))
+		sr_clocks_unwatched();
+}
+
+void sr_wqe_note_target(struct sr_wqe *wqe)
 {
 	for (uint32_t i = 0; sr_leaves_out && sr_regions_on && i < wqe->num_sge; i++) {
 		const struct ibv_sge *sge = &wqe->sge[i];
 		const void *p = sr_mr_memory(wqe->wq->context, sge->lkey, sge->addr, sge->length);
 
-		if (p && sge->length)
-			sr_exposed_keep_values(p, sge->length);
+		if (!p || !sge->length)
+			continue;
+		if (wqe->kind == SR_WQE_FETCH) {
+			note_fetch(wqe, p, sge->length);
+			continue;
+		}
+		sr_exposed_keep_values(p, sge->length);
+		if (sr_exposed_touches(p, sge->length))
+			sr_clocks_unwatched();
 	}
 }

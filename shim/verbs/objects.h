@@ -135,6 +135,7 @@ struct sr_wqe {
 	enum sr_wqe_role role;
 	bool stands;  /* READER: completes for the program's request in front of it */
 	bool dropped; /* READER: the request in front failed, with a completion of its own */
+	bool fetches; /* with --order: it brings something into exposed memory (sr_exposed_fetch_begins) */
 	/* CLOCK: the request behind it.  Program's request: the READER behind it, or NULL. */
 	struct sr_wqe *other;
 	/* READER: opcode and byte_len for the completion of the request in front of it. */
@@ -205,7 +206,7 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
  * The request is a fetch, or a receive of datagrams, and is about to be posted.  What it brings into exposed memory is
  * recorded with --order, too: a replay does not produce it again.
  */
-void sr_wqe_note_target(const struct sr_wqe *wqe);
+void sr_wqe_note_target(struct sr_wqe *wqe);
 
 /* The request that was posted under this wr_id; NULL if the wr_id is not one of the shim's. */
 static inline struct sr_wqe *sr_wqe_of(uint64_t wr_id)

@@ -17,8 +17,7 @@
 #include "shim/verbs/compared.h"
 #include "shim/verbs/regions.h"
 
-/* Upper limits of the bytes behind a pointer: to a struct, to a path, to an array element. */
-#define STRUCT_BYTES 512
+/* Upper limits of the bytes behind a pointer: to a path, to an array element. */
 #define TEXT_BYTES   4096
 #define THING_BYTES  16
 /* Beyond, two copies of it would cost more than the faults of a page that is passed through. */
@@ -300,7 +299,7 @@ static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, u
 	case 0:
 		break;
 	case SR_LENGTH_STRUCT:
-		pin_thing(p, &a[i], size ? size : STRUCT_BYTES, false);
+		pin_thing(p, &a[i], size ? size : SR_STRUCT_BYTES, false);
 		break;
 	case SR_LENGTH_TEXT:
 		if (addr && sr_exposed_touches(addr, TEXT_BYTES))
@@ -358,8 +357,8 @@ void sr_regions_pin_words(const uint64_t a[6], struct sr_pinned *p)
 	pin_nothing(p);
 	for (int i = 0; i < 6; i++)
 		pin(p, (const void *)a[i],
-		    i < 5 && a[i + 1] > STRUCT_BYTES && a[i + 1] < 1ul << 30 ? a[i + 1]
-									      : STRUCT_BYTES);
+		    i < 5 && a[i + 1] > SR_STRUCT_BYTES && a[i + 1] < 1ul << 30 ? a[i + 1]
+									      : SR_STRUCT_BYTES);
 }
 
 /*

@@ -7,9 +7,11 @@
 #include <sreplay/trace.h>
 
 #include "logd/base/checksum.h"
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "logd/trace/left_out.h"
 #include "shim/core/engine.h"
+#include "shim/core/order.h"
 #include "shim/core/sums.h"
 #include "shim/core/thread.h"
 #include "shim/memory/heap.h"
@@ -27,41 +29,93 @@ static void put(struct sr_event_writer *w, const void *p, size_t n)
 	w->n += n;
 }
 
-/* Of up to 4,096 candidates of a value, a wrong one has them in one of a million cases; the sums find it. */
-#define CHECKSUM_BYTES 4
+/*
+ * Of the candidates of a value, mostly one or two and never more than some thousand, a wrong one has them in one of 16 million
+ * cases; the sums find it.
+ */
+#define CHECKSUM_BYTES 3
 
-/* A shorter value is recorded: it takes hardly more than its checksum. */
+/*
+ * A shorter value is recorded.  It may be what several peers make of a word at the same time, by atomics: of these the result is
+ * known only when the peer has it, and a replay could look for it in vain (`fetches contended`: of 16 bytes and less, one in three).
+ */
 #define LEFT_OUT_MIN 32
+
+/* Values of one page that lie so near to each other are left out as one. */
+#define NEAR 128
 
 /* The peer that wrote it writes it again: shim/replay/group/landed.c. */
 static void put_left_out(struct sr_event_writer *w, const struct sr_exposed_value *v)
 {
 	uint64_t checksum = sr_checksum(v->data, v->length, 0);
-	uint8_t l[SR_LEFT_OUT_BYTES(CHECKSUM_BYTES)];
-	const struct sr_exposed_value_head head = {.addr = v->addr | SR_LEFT_OUT, .length = sizeof(l)};
+	uint8_t l[(SR_LEFT_OUT_BYTES(CHECKSUM_BYTES) + 7) & ~7u] = {0};
+	const struct sr_exposed_value_head head = {.addr = v->addr | SR_LEFT_OUT, .length = SR_LEFT_OUT_BYTES(CHECKSUM_BYTES)};
 
-	_Static_assert(sizeof(l) % 8 == 0, "no zeros follow");
 	sr_sums_received(checksum);
 	sr_left_out_put(l, v->length, checksum, CHECKSUM_BYTES);
 	put(w, &head, sizeof(head));
 	put(w, l, sizeof(l));
 }
 
-/* What did not come by requests of peers alone, no peer writes again. */
+/* What did not come by requests of peers alone, no peer writes again.  (At deregistration the page is no longer exposed.) */
 static bool is_worth_leaving_out(const struct sr_exposed_value *v)
 {
-	return v->length >= LEFT_OUT_MIN && !sr_exposed_keeps_values((void *)(uintptr_t)v->addr);
+	return v->length >= LEFT_OUT_MIN && !v->kept;
+}
+
+static bool is_near(const struct sr_exposed_value *v, const struct sr_exposed_value *next)
+{
+	return next->addr - (v->addr + v->length) <= NEAR && (v->addr ^ next->addr) < PAGE;
 }
 
 /*
- * Did a load find what only recorded peers can have written, by requests whose order is known?  Not if it may have
- * come at another time than the load, or from a page in flux.
+ * Joins the first value, which is worth leaving out, with others of that kind that are near to it: what is between them is
+ * known, or found by this event, and the checksum covers it as well.  Returns how many values that are, with those in between.
+ */
+static uint32_t join(const struct sr_exposed_value *v, uint32_t n, struct sr_exposed_value *all)
+{
+	const char *known = sr_exposed_known((void *)v->addr);
+	uint32_t joined = 1;
+
+	*all = *v;
+	for (uint32_t i = 1; known && i < n && is_near(&v[i - 1], &v[i]); i++) {
+		if (!is_worth_leaving_out(&v[i]))
+			continue;
+		all->data = known;
+		all->length = (uint32_t)(v[i].addr + v[i].length - v->addr);
+		joined = i + 1;
+	}
+	return joined;
+}
+
+/* One behind the other: none of them is newer than one in front of it. */
+static bool is_ascending(const struct sr_exposed_event *e)
+{
+	for (uint32_t i = 1; i < e->values_n; i++)
+		if (e->values[i].addr < e->values[i - 1].addr + e->values[i - 1].length)
+			return false;
+	return true;
+}
+
+/*
+ * Did a load find what only recorded peers can have written, by requests whose order is known?  Not from a page in flux.
+ * Or was it found when a page stopped being passed through?  Then it is mostly what the program itself has stored there:
+ * a replay has that, if no other thread stores beside this one.  So it is with what was found when a call began, as when
+ * memory is deregistered.
  */
 static bool is_written_again(const struct sr_exposed_event *e)
 {
 	const uint32_t shown = SR_EXPOSED_SNAPSHOT | SR_EXPOSED_FURTHER(~0u) << 16;
+	const uint32_t passed = SR_EXPOSED_ASYNC | SR_EXPOSED_AT_CALL | SR_EXPOSED_AT_RETURN;
+	uint32_t good = shown;
 
-	return sr_leaves_out && e->addr && !(e->flags & ~shown) && sr_clocks_only_members() && !sr_record_all_values;
+	if (!sr_leaves_out || !sr_clocks_only_members() || sr_record_all_values)
+		return false;
+	if (e->flags & SR_EXPOSED_ASYNC && !sr_threaded)
+		good |= passed;
+	else if (e->flags & SR_EXPOSED_AT_CALL && !sr_threaded)
+		good |= SR_EXPOSED_AT_CALL;
+	return (e->addr || e->flags & (SR_EXPOSED_ASYNC | SR_EXPOSED_AT_CALL)) && !(e->flags & ~good);
 }
 
 static void put_value(struct sr_event_writer *w, const struct sr_exposed_value *v)
@@ -74,19 +128,55 @@ static void put_value(struct sr_event_writer *w, const struct sr_exposed_value *
 	put(w, zeros, -v->length & 7);
 }
 
+/* Returns how many values that are, and of these how many are left out. */
+static uint32_t put_in_order(struct sr_event_writer *w, const struct sr_exposed_event *e, uint32_t *left_out)
+{
+	for (uint32_t i = 0; i < e->values_n; i++) {
+		bool leaves_out = is_worth_leaving_out(&e->values[i]);
+
+		(leaves_out ? put_left_out : put_value)(w, &e->values[i]);
+		*left_out += leaves_out;
+	}
+	return e->values_n;
+}
+
+/* What is recorded comes first, so that a replay knows it when it looks for the rest. */
+static uint32_t put_what_is_not_again(struct sr_event_writer *w, const struct sr_exposed_event *e, uint32_t *left_out)
+{
+	uint32_t recorded = 0;
+
+	if (!is_ascending(e))
+		return put_in_order(w, e, left_out);
+	for (uint32_t i = 0; i < e->values_n; i++) {
+		if (is_worth_leaving_out(&e->values[i]))
+			continue;
+		put_value(w, &e->values[i]);
+		recorded++;
+	}
+	for (uint32_t i = 0, joined; i < e->values_n; i += joined) {
+		struct sr_exposed_value all;
+
+		joined = 1;
+		if (!is_worth_leaving_out(&e->values[i]))
+			continue;
+		joined = join(e->values + i, e->values_n - i, &all);
+		put_left_out(w, &all);
+		++*left_out;
+	}
+	return recorded + *left_out;
+}
+
 void sr_record_exposed_event(struct sr_event_writer *w, const struct sr_exposed_event *e)
 {
 	const struct sr_exposed_payload head = {
 	    .fault = (uint32_t)e->fault,
 	    .flags = e->flags,
 	    .site = e->flags & SR_EXPOSED_YIELD ? e->yields : e->pc,
-	    .addr = e->addr,
+	    .addr = sr_leaves_out ? sr_page_down(e->addr) : e->addr,
 	    .protected_pages = e->protected_n,
-	    .values = e->values_n,
 	};
 
-	const bool again = is_written_again(e);
-	uint32_t left_out = 0;
+	uint32_t left_out = 0, n = 0;
 
 	if (!w->buf) {
 		void *p = sr_sys_mmap(sr_heap_place_mapping(RECORD_MAX), RECORD_MAX,
@@ -101,13 +191,13 @@ void sr_record_exposed_event(struct sr_event_writer *w, const struct sr_exposed_
 	put(w, &head, sizeof(head));
 	for (uint32_t i = 0; i < e->protected_n; i++)
 		put(w, &(uint64_t){e->protected[i]}, sizeof(uint64_t));
-	for (uint32_t i = 0; i < e->values_n; i++) {
-		bool leaves_out = __builtin_expect(again, 0) && is_worth_leaving_out(&e->values[i]);
-
-		(leaves_out ? put_left_out : put_value)(w, &e->values[i]);
-		left_out += leaves_out;
-	}
-	sr_sums_count(e->values_n - left_out);
+	if (__builtin_expect(is_written_again(e), 0))
+		n = put_what_is_not_again(w, e, &left_out);
+	else
+		for (; n < e->values_n; n++)
+			put_value(w, &e->values[n]);
+	memcpy(w->buf + offsetof(struct sr_exposed_payload, values), &n, sizeof(n));
+	sr_sums_count(n - left_out);
 	sr_engine_note(&sr_self, SR_REC_EXPOSED, w->buf, w->n);
 }
 

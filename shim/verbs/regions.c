@@ -20,6 +20,7 @@
 #include "shim/verbs/compared.h"
 #include "shim/verbs/own_memory.h"
 #include "shim/verbs/region_records.h"
+#include "shim/verbs/waits.h"
 
 bool sr_regions_on;
 
@@ -61,10 +62,9 @@ NO_VECTORS static enum sr_exposed_wanted wanted(void)
 	return sr_token_is_wanted() ? SR_EXPOSED_OTHERS_WAIT : SR_EXPOSED_ALL_RUN;
 }
 
-static void yield(uint64_t fault, uintptr_t pc)
+static bool yield(uint64_t fault, uintptr_t pc)
 {
-	if (sr_engine && sr_engine->yields)
-		sr_engine->yields(&sr_self, fault, pc);
+	return sr_engine && sr_engine->yields && sr_engine->yields(&sr_self, fault, pc);
 }
 
 NO_VECTORS static bool orders_stores(void)
@@ -82,7 +82,7 @@ static void claim_faults(void)
 		claim_error = sr_signals_claim(SIGSEGV, sr_exposed_fault);
 }
 
-void sr_regions_start(enum sr_regions_mode m, bool patch)
+void sr_regions_start(enum sr_regions_mode m, bool patch, bool together)
 {
 	mode = m;
 	hooks = (struct sr_exposed_hooks){
@@ -95,7 +95,9 @@ void sr_regions_start(enum sr_regions_mode m, bool patch)
 	    .yield = yield,
 	    .is_its_own = sr_own_memory_is,
 	    .may_tick = may_tick,
+	    .passes = sr_clocks_passes,
 	    .patches = patch,
+	    .together = together,
 	};
 	claim_faults();
 }
@@ -184,6 +186,13 @@ void sr_regions_compare(struct sr_exposed_region *w, void *addr, size_t length,
 	sr_regions_on = true;
 }
 
+/* The process does not see its stores there. */
+static void note_unwatched(int access)
+{
+	if (access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND))
+		sr_clocks_unwatched();
+}
+
 static enum sr_exposed_refusal expose(void *addr, size_t length)
 {
 	if (sr_stack_is_placed(addr))
@@ -197,15 +206,21 @@ void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int 
 
 	*w = (struct sr_exposed_region){0};
 	/* The program does not access what the verbs libraries register for themselves. */
-	if (mode == SR_REGIONS_OFF || !length || sr_heap_is_placed(addr))
+	if (mode == SR_REGIONS_OFF || !length || sr_heap_is_placed(addr)) {
+		note_unwatched(access);
 		return;
+	}
 	if (!(access & REMOTE) && !(sr_regions_on && sr_exposed_touches(addr, length))) {
+		note_unwatched(access);
 		sr_own_memory_registered(addr, length);
 		return;
 	}
+	sr_waits_memory_begins(addr, length);
 	if (mode == SR_REGIONS_PROTECT)
 		refusal = expose(addr, length);
 	if (refusal) {
+		sr_waits_memory_ends();
+		note_unwatched(access);
 		sr_regions_compare(w, addr, length, refusal);
 		return;
 	}
@@ -215,6 +230,7 @@ void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int 
 		sr_own_memory_registered(addr, length);
 	sr_record_region(SR_REGION_ADDED, w, 0);
 	sr_regions_on = true;
+	sr_waits_memory_ends();
 }
 
 bool sr_regions_share(void *addr, size_t length)
@@ -223,10 +239,15 @@ bool sr_regions_share(void *addr, size_t length)
 		return false;
 	/* What others stored before is not known: the first access of each page brings it. */
 	sr_own_memory_registered(addr, length);
-	if (sr_exposed_add(addr, length) != SR_EXPOSED_OK)
+	sr_waits_memory_begins(addr, length);
+	if (sr_exposed_add(addr, length) != SR_EXPOSED_OK) {
+		sr_waits_memory_ends();
 		return false;
+	}
 	sr_exposed_keep_values(addr, length);
+	sr_clocks_unwatched();
 	sr_regions_on = true;
+	sr_waits_memory_ends();
 	return true;
 }
 

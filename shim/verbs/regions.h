@@ -27,8 +27,8 @@
 /* The process has, or had, an exposed region. */
 extern bool sr_regions_on SR_HIDDEN;
 
-/* patch: the shim may replace instructions of the program by probes. */
-void sr_regions_start(enum sr_regions_mode mode, bool patch);
+/* patch: the shim may replace instructions of the program by probes.  together: see struct sr_exposed_hooks. */
+void sr_regions_start(enum sr_regions_mode mode, bool patch, bool together);
 /* A replay uses its own hooks. */
 void sr_regions_start_replay(const struct sr_exposed_hooks *of_replay);
 

@@ -178,7 +178,7 @@ static void announce(void *addr, size_t size, uint64_t object, uint64_t offset, 
 /* A fork: of recordings by earlier versions, the replay finds no such record. */
 static void announce_again(struct mapping *m, void *site)
 {
-	if (sr_engine->replays && !sr_engine->comes_next(&sr_self, SR_CALL_shared_mapping))
+	if (sr_engine->replays && !sr_engine->comes_next(&sr_self, SR_CALL_shared_mapping, NULL))
 		return;
 	m->announced = true;
 	announce((void *)m->addr, m->size, m->object, m->offset, site);
@@ -229,9 +229,17 @@ static void announce(void *addr, size_t size, uint64_t object, uint64_t offset, 
 {
 	uint64_t of[] = {object, offset};
 	/* A mapping has whole pages, whatever the program has asked for. */
-	uint64_t a[] = {(uintptr_t)addr, (size + PAGE - 1) & ~(PAGE - 1ul), (uintptr_t)of};
+	uint64_t a[] = {(uintptr_t)addr, sr_page_up(size), (uintptr_t)of};
 
 	sr_call(SR_CALL_shared_mapping, a, site);
+}
+
+/* Replay.  Another mapping may come before the one that was announced. */
+static bool was_announced(void *addr, size_t size)
+{
+	uint64_t of[2] = {0}, a[] = {(uintptr_t)addr, sr_page_up(size), (uintptr_t)of};
+
+	return sr_engine->comes_next(&sr_self, SR_CALL_shared_mapping, a);
 }
 
 void sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
@@ -252,7 +260,7 @@ void sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 		sr_files_keep((int)a[4]);
 		object = object_of_file((int)a[4]);
 		sr_leave(&sr_self, before);
-	} else if (sr_engine->comes_next(&sr_self, SR_CALL_shared_mapping)) {
+	} else if (was_announced(addr, a[1])) {
 		/* The replay's file is a private one, which may lie on another file system. */
 		replace(addr, a);
 	} else {

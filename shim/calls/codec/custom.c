@@ -11,6 +11,7 @@
 
 #include "shim/kernel/readable.h"
 #include "shim/memory/heap.h"
+#include "shim/threads/unrecorded.h"
 #include "shim/verbs/regions.h"
 
 #define FIRST_CAPACITY 4096
@@ -423,5 +424,8 @@ void sr_put_timer_event(struct sr_buf *b, const struct sigevent *event)
 	    .value = (uintptr_t)event->sigev_value.sival_ptr,
 	};
 
+	/* No wrapper and no trap sees how libc makes that. */
+	if (event->sigev_notify == SIGEV_THREAD)
+		sr_thread_is_unrecorded(SR_UNRECORDED_EVENT);
 	sr_put_timer_event_fields(b, &v);
 }

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/times.h>
+#include <sys/timex.h>
 #include <sys/uio.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
@@ -29,6 +30,7 @@
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
 #include "shim/process/ids.h"
+#include "shim/process/ipc.h"
 #include "shim/process/segments.h"
 #include "shim/threads/libc_order.h"
 #include "shim/threads/program_threads.h"

@@ -266,17 +266,21 @@ void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n)
  * them.  The sums find the others.
  */
 #define CHECKSUM_BYTES 1
+/* Of what a READ brought a replay tries candidates: SR_LEFT_OUT_OF_READ. */
+#define FETCHED_BYTES  3
 
-/* Memory that peers do not write: nothing of it is an exposed region's. */
+/* Memory that peers do not write, or, of a READ, what has come where they do. */
 static void put_left_out(struct sr_buf *b, const struct sr_received_piece *piece)
 {
-	uint64_t checksum = sr_checksum(piece->addr, piece->length, 0);
-	uint8_t l[SR_LEFT_OUT_BYTES(CHECKSUM_BYTES)];
+	const void *p = piece->exposed ? sr_exposed_backing(piece->addr) : piece->addr;
+	uint64_t checksum = sr_checksum(p, piece->length, 0);
+	uint32_t n = piece->fetched ? FETCHED_BYTES : CHECKSUM_BYTES;
+	uint8_t l[SR_LEFT_OUT_MOST];
 
 	sr_sums_received(checksum);
-	sr_left_out_put(l, piece->length, checksum, CHECKSUM_BYTES);
+	sr_left_out_put(l, piece->length, checksum, n);
 	sr_put_u64(b, (uintptr_t)piece->addr | SR_LEFT_OUT);
-	sr_put_bytes(b, l, sizeof(l));
+	sr_put_bytes(b, l, SR_LEFT_OUT_BYTES(n));
 }
 
 static void put_piece(struct sr_buf *b, struct sr_received *received,

@@ -98,7 +98,7 @@ ORDERS = {
     'both': 'SR_ORDER_ENTRY | SR_ORDER_RETURN',
 }
 VALUED = ('fd', 'when', 'also', 'order', 'idle', 'invoke', 'quick', 'replayed')
-PLAIN = ('any', 'output', 'children', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'variadic', 'opaque', 'receives', 'read')
+PLAIN = ('any', 'output', 'children', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'exposes', 'variadic', 'opaque', 'receives', 'read')
 
 DEF_PATH = 'calls.def'
 

@@ -109,9 +109,12 @@ def fd_argument(call):
     return names.index(call.attrs['fd']) if 'fd' in call.attrs else -1
 
 
+ORDER_BITS = {'idle': 'SR_ORDER_IDLE', 'exposes': 'SR_ORDER_EXPOSES'}
+
+
 def order_of(call):
     order = ORDERS[call.attrs.get('order', 'both')]
-    return order + ' | SR_ORDER_IDLE' if 'idle' in call.attrs else order
+    return ' | '.join([order] + [bit for key, bit in ORDER_BITS.items() if key in call.attrs])
 
 
 def describe(call):

@@ -16,6 +16,7 @@
 #include "shim/files/private.h"
 #include "shim/files/uncompared.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/huge_pages.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/own_memory.h"
 #include "shim/verbs/regions.h"
@@ -41,10 +42,16 @@ static bool is_output(const uint64_t *a)
 long sr_trapped_mmap(const struct sr_trapped *c)
 {
 	uint64_t *a = c->a;
-	bool output;
+	bool output, placed = !a[0];
+	size_t size = a[1];
+	int flags = (int)a[3];
 	long result;
 
-	if (!a[0])
+	if (!sr_want_ordinary_pages(&size, &flags))
+		return -ENOMEM;
+	a[1] = size;
+	a[3] = (uint64_t)flags;
+	if (placed)
 		a[0] = (uintptr_t)sr_heap_place_program(a[1], (int)a[3]);
 	else if (a[3] & MAP_FIXED)
 		sr_heap_mapping_ends((void *)a[0], a[1]);
@@ -54,6 +61,10 @@ long sr_trapped_mmap(const struct sr_trapped *c)
 		sr_private_mapped((int)a[4]);
 	}
 	result = sr_make_raw(SYS_mmap, a);
+	if (placed && sr_heap_may_not_place(result)) {
+		a[0] = 0;
+		result = sr_make_raw(SYS_mmap, a);
+	}
 	if (output && !sr_sys_is_error((void *)result))
 		sr_output_is_uncompared(SR_UNCOMPARED_MAPPED);
 	if (a[2] & PROT_EXEC && !sr_sys_is_error((void *)result))

@@ -11,6 +11,7 @@
 #include "shim/calls/trap/table.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
+#include "shim/files/uncompared.h"
 #include "shim/verbs/regions.h"
 
 #if defined(__x86_64__)
@@ -43,9 +44,14 @@ long sr_make_unknown(const struct sr_trapped *c)
 {
 	uint64_t described[2] = {(uint64_t)c->nr, (uintptr_t)c->a};
 	struct sr_trapped as_call = *c;
+	long result;
 
 	as_call.a = described;
-	return sr_make_call(&as_call, SR_CALL_unknown_system_call);
+	result = sr_make_call(&as_call, SR_CALL_unknown_system_call);
+	/* One that fails has done nothing: many programs only ask whether there is such a call. */
+	if (result >= 0)
+		sr_output_is_uncompared(SR_UNCOMPARED_CALL);
+	return result;
 }
 
 static void say_unknown(uint64_t nr)

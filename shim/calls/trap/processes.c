@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/calls/trap/processes.h"
 
-#include <stdatomic.h>
-
 #include "logd/base/rawsys.h"
-#include "logd/base/say.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
 #include "shim/process/ids.h"
@@ -32,6 +29,7 @@
 #include "shim/process/children.h"
 #include "shim/process/exec.h"
 #include "shim/signals/signals.h"
+#include "shim/threads/unrecorded.h"
 
 void sr_replayed_prlimit64(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
@@ -134,24 +132,14 @@ static long make_child(const struct sr_trapped *c, long nr, uint64_t flags)
 	return note_child(&call);
 }
 
-/* Not one of pthread_create's, which the trap does not see. */
-static void say_thread(void)
-{
-	static atomic_bool said;
-
-	if (!atomic_exchange(&said, true))
-		sr_say(
-		    "the program made a thread by clone itself: what that thread does is neither "
-		    "recorded nor replayed");
-}
-
 long sr_trapped_clone(const struct sr_trapped *c)
 {
 	const struct clone_args *args = (const struct clone_args *)c->a[0];
 	uint64_t flags = c->nr == SYS_clone ? c->a[0] : args->flags;
 
+	/* Not one of pthread_create's, which the trap does not see. */
 	if (flags & CLONE_THREAD && sr_engine_is_active())
-		say_thread();
+		sr_thread_is_unrecorded(SR_UNRECORDED_CLONE);
 	return flags & CLONE_THREAD ? make_process(c->nr, c->a, flags, c->uc)
 				    : make_child(c, c->nr, flags);
 }

@@ -2,7 +2,7 @@
 /*
  * trap.c: passes a trapped system call to an engine, or to the kernel.
  *
- * Runs as the handler of SIGSYS on the stack of the thread that made the call.  That thread was
+ * Runs as the handler of SIGSYS on the shim's stack in the thread that made the call.  That thread was
  * in the program's code, or in a library that the program called.  So the shim holds no lock,
  * and the handler may use all of the shim.  But libc may hold any lock, so the handler calls no
  * libc function that takes one.
@@ -49,6 +49,7 @@
 #include "shim/process/ids.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/libc_order.h"
+#include "shim/verbs/waits.h"
 
 #ifndef SYS_USER_DISPATCH
 #define SYS_USER_DISPATCH 2 /* si_code of SIGSYS */
@@ -325,12 +326,17 @@ static long handle(const struct sr_trapped *c)
 static bool on_sigsys(siginfo_t *info, ucontext_t *uc)
 {
 	struct sr_thread *t = &sr_self;
+	const bool on_own = t->signals.stack.own;
 	uint64_t a[6];
 
 	if (info->si_code != SYS_USER_DISPATCH)
 		return false;
-	t->selector = SR_TRAP_ALLOW;
 	sr_trapped_arguments(uc, a);
+	if (t->depth) { /* libc's, within a call: only verbs/waits.h has them trapped */
+		sr_trapped_return(uc, sr_wait_system_call(sr_trapped_number(uc), a));
+		return true;
+	}
+	t->selector = SR_TRAP_ALLOW;
 	sr_trapped_return(uc, handle(&(struct sr_trapped){
 				  .t = t,
 				  .nr = sr_trapped_number(uc),
@@ -338,6 +344,9 @@ static bool on_sigsys(siginfo_t *info, ucontext_t *uc)
 				  .uc = uc,
 				  .site = sr_trapped_site(uc),
 			      }));
+	/* It has become a child that is not recorded. */
+	if (on_own && !t->signals.stack.own)
+		uc->uc_stack = t->signals.stack.program;
 	sr_select(t);
 	return true;
 }

@@ -84,7 +84,7 @@ void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t fla
 	}
 	memcpy(bytes + bytes_n, data, length);
 	values[event.values_n++] =
-	    (struct sr_exposed_value){.addr = addr, .length = length, .data = bytes + bytes_n};
+	    (struct sr_exposed_value){.addr = addr, .length = length, .data = bytes + bytes_n, .kept = p->by_value || p->fetches};
 	bytes_n += length;
 	event.flags |= flags;
 	counts.values++;

@@ -59,6 +59,8 @@ struct sr_exposed_hooks {
 	 * event() is.
 	 */
 	void (*accessed)(uintptr_t pc, uintptr_t sp, uintptr_t addr, size_t length, bool is_store);
+	/* Replay; NULL: nobody watches.  From here on not each access to this page faults.  Called as event() is. */
+	void (*unwatched)(uintptr_t page);
 	/*
 	 * Replay; may be NULL.  Lets the program do one instruction with this page open, and then calls sr_exposed_hide();
 	 * uc: its ucontext_t.  False: it does not.  Called as event() is.
@@ -82,9 +84,9 @@ struct sr_exposed_hooks {
 	/*
 	 * Lets others run the program's code, if this thread is between two calls.  Called without the lock, in front of
 	 * an access that has no number yet; fault: the number of the one before.  Replay: does so if the trace says so
-	 * here.
+	 * here.  True: it has.
 	 */
-	void (*yield)(uint64_t fault, uintptr_t pc);
+	bool (*yield)(uint64_t fault, uintptr_t pc);
 	/* May an event be made now?  NULL: always.  The tick asks. */
 	bool (*may_tick)(void);
 	/*
@@ -92,8 +94,12 @@ struct sr_exposed_hooks {
 	 * fault: the last one.  Called as event() is.
 	 */
 	uint64_t (*quiet_until)(uint64_t fault);
+	/* Recording; may be NULL.  From here on there are pages that are passed through, or no more.  Called as event() is. */
+	void (*passes)(bool any);
 	/* Instructions that fault again and again may become probes. */
 	bool patches;
+	/* Recording.  What came together is to be one event, even if the program loads it word by word. */
+	bool together;
 };
 
 struct sr_exposed_counts {

@@ -112,11 +112,18 @@ static void make_room(uint32_t n)
 		page_protect(open_pages[0]);
 }
 
+static void tell_unwatched(uintptr_t user)
+{
+	if (hooks.unwatched)
+		hooks.unwatched(user);
+}
+
 static void note_open(uintptr_t user)
 {
 	page_at(user)->owner = thread_id();
 	open_pages[open_n] = user;
 	set_open_n(open_n + 1);
+	tell_unwatched(user);
 	if (!exposed_self.silent)
 		tick_arm();
 }
@@ -137,6 +144,12 @@ void page_show_hidden(uintptr_t user)
 {
 	page_at(user)->hidden = false;
 	map_protect(user, PROT_READ);
+}
+
+void page_show_unwatched(uintptr_t user)
+{
+	page_show_hidden(user);
+	tell_unwatched(user);
 }
 
 /* It may have become something else meanwhile. */
@@ -165,7 +178,8 @@ void page_show_snapshots(uintptr_t begin, uintptr_t end)
 static void take_back(uintptr_t user, struct page *p)
 {
 	map_take_back(user);
-	pass_through_n--;
+	if (!--pass_through_n && hooks.passes)
+		hooks.passes(false);
 	p->state = PAGE_SUSPENDED_PASS_THROUGH;
 	if (hooks.was_pass_through)
 		hooks.was_pass_through(user, backing_of(p, user));
@@ -265,10 +279,16 @@ bool page_map_through(uintptr_t user)
 {
 	struct page *p = page_at(user);
 
-	if (map_through(user))
+	if (!pass_through_n && hooks.passes)
+		hooks.passes(true);
+	if (map_through(user)) {
+		if (!pass_through_n && hooks.passes)
+			hooks.passes(false);
 		return false;
+	}
 	p->state = PAGE_PASS_THROUGH;
 	pass_through_n++;
+	tell_unwatched(user);
 	if (hooks.went_pass_through)
 		hooks.went_pass_through(user, backing_of(p, user));
 	return true;

@@ -11,6 +11,8 @@ bool is_mine(const struct page *p);
 /* The shadow copies of these pages, at most OPEN_MAX, are complete: the program may read them. */
 void page_show_snapshots(uintptr_t begin, uintptr_t end);
 /* A snapshot whose loads are watched: from now on they are not. */
+void page_show_unwatched(uintptr_t user);
+/* The same for one instruction, which is watched; then page_hide_again(). */
 void page_show_hidden(uintptr_t user);
 void page_hide_again(uintptr_t user);
 /* Every access faults.  What changed under a page that was passed through goes into the event. */

@@ -5,9 +5,13 @@
  */
 #include "shim/replay/group/requests.h"
 
+#include "logd/base/checksum.h"
 #include "logd/base/opcodes.h"
 #include "logd/base/page.h"
+#include "shim/memory/heap.h"
 #include "shim/replay/group/fetches.h"
+#include "shim/replay/group/group.h"
+#include "shim/replay/group/read_again.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/regions.h"
 
@@ -136,7 +140,7 @@ static struct sr_request *find_shared(const struct sr_thread *t, const struct sr
  * load finds it, so until then it is one more write by its sender.
  */
 static void land(const struct sr_group_channel *in, const struct sr_group_message *m, uint32_t from,
-		 uint64_t addr, uint32_t n)
+		 uint64_t addr, uint32_t n, enum sr_group_write_kind kind)
 {
 	static uint8_t bytes[PAGE]; /* sr_group_lock guards it */
 	struct sr_piece piece = {.p = bytes};
@@ -144,15 +148,24 @@ static void land(const struct sr_group_channel *in, const struct sr_group_messag
 	for (uint32_t at = 0; at < n; at += piece.length) {
 		piece.length = n - at < PAGE ? n - at : PAGE;
 		sr_channel_bytes(in, m, from + at, bytes, piece.length);
-		sr_history_add(sr_group_self, &m->origin, SR_GROUP_BYTES, addr + at, NULL, &piece, 1);
+		sr_history_add(sr_group_self, &m->origin, kind, addr + at, NULL, &piece, 1);
 	}
+}
+
+/*
+ * Bytes on a page that is partly in an exposed region come with the completion.  A load of anything on that page may
+ * have found them before: they had landed, but were not polled.
+ */
+static bool may_be_loaded_before(const struct sr_value *v)
+{
+	return sr_regions_on && v->length <= PAGE && sr_exposed_touches((const void *)(uintptr_t)v->addr, v->length);
 }
 
 /*
  * The piece of the poll's record that lacks these bytes; NULL: the record has them.  Several may be of the
  * same memory, where a message came over another one: they are filled in their order.
  */
-static struct sr_received_piece *left_out(const struct sr_value *v)
+static struct sr_received_piece *left_out(const struct sr_value *v, bool fetched)
 {
 	struct sr_received *r = &v->t->received;
 
@@ -160,7 +173,7 @@ static struct sr_received_piece *left_out(const struct sr_value *v)
 		struct sr_received_piece *p = &r->pieces[i];
 		size_t in_piece = (size_t)(v->bytes - (uint8_t *)p->addr);
 
-		if (p->left_out && v->bytes >= (uint8_t *)p->addr && in_piece == p->filled &&
+		if (p->left_out && p->fetched == fetched && v->bytes >= (uint8_t *)p->addr && in_piece == p->filled &&
 		    v->length <= p->length - in_piece)
 			return p;
 	}
@@ -171,7 +184,7 @@ static struct sr_received_piece *left_out(const struct sr_value *v)
 static void enter(const struct sr_value *v, struct sr_request_qp *q, const struct sr_request *r,
 		  struct sr_group_channel *in, const struct sr_group_message *m, uint32_t from)
 {
-	struct sr_received_piece *expected = left_out(v);
+	struct sr_received_piece *expected = left_out(v, false);
 	struct sr_landing landing = {.fetched_after = r->fetch};
 
 	if (expected && m) {
@@ -196,10 +209,12 @@ static void compare_received(struct sr_thread *t, struct sr_request_qp *q,
 	struct sr_value v = {.t = t};
 
 	while (next_piece(&w, &v)) {
-		if (v.bytes && !is_exposed(v.addr, v.length))
+		bool enters = v.bytes && !is_exposed(v.addr, v.length);
+
+		if (enters)
 			enter(&v, q, r, in, m, w.from);
-		else if (v.bytes && m)
-			land(in, m, w.from, v.addr, v.length);
+		if (v.bytes && m && (!enters || may_be_loaded_before(&v)))
+			land(in, m, w.from, v.addr, v.length, enters ? SR_GROUP_ENTERED : SR_GROUP_BYTES);
 	}
 }
 
@@ -363,20 +378,92 @@ static void read_again(const struct sr_request_qp *q, const struct sr_request *r
 		sr_transfer_read(q->out, r->remote_addr, list_length(r));
 }
 
+/* The piece of the poll's record that lacks what a READ brought into exposed memory; NULL: there is none. */
+static struct sr_received_piece *lacks_exposed(struct sr_thread *t, const struct sr_request *r)
+{
+	for (uint32_t i = 0; i < t->received.count; i++) {
+		struct sr_received_piece *p = &t->received.pieces[i];
+
+		if (p->fetched && p->exposed && !p->filled && r->num_sge == 1 && r->sge[0].addr == (uintptr_t)p->addr &&
+		    r->sge[0].length == p->length)
+			return p;
+	}
+	return NULL;
+}
+
+/* Loads will find it there, and READs of others: it is one more write, by this process. */
+static void fetch_again_into_exposed(struct sr_thread *t, const struct sr_request_qp *q, const struct sr_request *r)
+{
+	/* Not in the library's image, which has to stay small.  sr_group_lock guards it. */
+	static uint8_t *bytes;
+	struct sr_received_piece *expected = lacks_exposed(t, r);
+	struct sr_piece piece;
+
+	if (!expected || expected->length > SR_READ_AGAIN_MOST)
+		return;
+	if (!bytes && !(bytes = sr_alloc(SR_READ_AGAIN_MOST)))
+		return;
+	piece = (struct sr_piece){.p = bytes, .length = r->sge[0].length};
+	if (!sr_read_again(t, &(struct sr_read_again){(uint32_t)q->peer, r->remote_addr, expected->length, expected->checksum, expected->mask}, bytes) &&
+	    sr_group_early_end() >= 0)
+		return;
+	expected->filled = expected->length;
+	expected->sender = sr_group_memory->member[q->peer].rank;
+	expected->sum = sr_checksum(bytes, expected->length, 0);
+	sr_history_add(sr_group_self, &r->origin, SR_GROUP_BYTES, r->sge[0].addr, NULL, &piece, 1);
+}
+
+/* The record lacks what a READ brought: puts it into the program's memory, as far as it can be told. */
+static void fetch_again(const struct sr_value *v, const struct sr_request_qp *q, const struct sr_request *r, uint32_t from)
+{
+	struct sr_received_piece *expected = left_out(v, true);
+	const struct sr_read_again again = {.member = (uint32_t)q->peer,
+					    .addr = r->remote_addr + from,
+					    .length = v->length,
+					    .checksum = expected ? expected->checksum : 0,
+					    .mask = expected ? expected->mask : 0};
+
+	if (!expected || v->length != expected->length)
+		return;
+	/* If nothing fits, its checksum is found wrong, unless a member ended before. */
+	if (!sr_read_again(v->t, &again, (uint8_t *)(uintptr_t)v->bytes) && sr_group_early_end() >= 0)
+		return;
+	expected->filled = v->length;
+	expected->sender = sr_group_memory->member[q->peer].rank;
+}
+
+/* What a READ has brought is a write by this process, for loads that found it before its completion was polled. */
+static void note_fetched(const struct sr_value *v, const struct sr_request *r)
+{
+	static uint8_t bytes[PAGE]; /* sr_group_lock guards it */
+	struct sr_piece piece = {.p = bytes, .length = v->length};
+
+	if (!may_be_loaded_before(v))
+		return;
+	sr_group_copy(bytes, v->bytes, v->length);
+	sr_history_add(sr_group_self, &r->origin, SR_GROUP_ENTERED, v->addr, NULL, &piece, 1);
+}
+
 static void fetched(struct sr_thread *t, struct sr_request_qp *q, struct sr_request *r)
 {
 	struct walk w = {.q = q, .r = r, .length = list_length(r)};
 	struct sr_value v = {.t = t};
 
 	read_again(q, r);
+	if (q->peer >= 0 && r->num_sge == 1)
+		fetch_again_into_exposed(t, q, r);
 	while (next_piece(&w, &v)) {
 		/* What was fetched into exposed memory enters when a load finds it. */
 		if (!v.bytes || is_exposed(v.addr, v.length))
 			continue;
 		if (q->peer >= 0)
-			sr_value_fetched(&v, (uint32_t)q->peer, r->remote_addr + w.from, &r->origin);
+			fetch_again(&v, q, r, w.from);
+		if (q->peer >= 0)
+			sr_value_fetched(&v, (uint32_t)q->peer, r->remote_addr + w.from, &r->origin, r->fetch + r->num_sge);
 		else
 			sr_value_from_outside(&v);
+		if (q->peer >= 0)
+			note_fetched(&v, r);
 		if (!w.from && v.length >= sizeof(uint64_t) && r->change)
 			resolve(q, r, v.bytes);
 	}

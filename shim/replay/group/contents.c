@@ -12,6 +12,7 @@
 
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
+#include "shim/core/hooks.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/group/own.h"
 #include "shim/memory/heap.h"
@@ -68,7 +69,7 @@ void sr_group_went_pass_through(uintptr_t view, const void *page)
 	if (!sr_group_on)
 		return;
 	now = sr_progress_now(&sr_self, NULL);
-	sr_history_add_unseen(&now, view, PAGE);
+	sr_history_add_unseen(&now, SR_GROUP_UNSEEN, view, PAGE);
 	if (!l)
 		return;
 	l->view = view;
@@ -97,14 +98,43 @@ void sr_group_was_pass_through(uintptr_t view, const void *page)
 		l->view = 0;
 }
 
-void sr_contents_expected(struct sr_thread *t, uint64_t addr, uint32_t n)
+void sr_contents_expected(const struct sr_group_origin *origin, enum sr_group_write_kind kind, uint64_t addr, uint32_t n)
 {
+	if (sr_regions_on && n && sr_exposed_touches((void *)(uintptr_t)addr, n))
+		sr_history_add_unseen(origin, kind, addr, n);
+}
+
+/* Addresses of locks that are in the history already; another one may have taken the place of one. */
+#define LOCKS 1024
+
+static _Atomic uint64_t locks[LOCKS];
+
+static void note_lock(struct sr_thread *t, uint64_t addr, uint32_t n)
+{
+	_Atomic uint64_t *noted = &locks[addr / 8 % LOCKS];
 	struct sr_group_origin now;
 
-	if (!sr_regions_on || !n || !sr_exposed_touches((void *)(uintptr_t)addr, n))
+	if (atomic_load(noted) == addr || !sr_exposed_touches((void *)(uintptr_t)addr, n))
 		return;
 	now = sr_progress_now(t, NULL);
-	sr_history_add_unseen(&now, addr, n);
+	sr_history_add_unseen(&now, SR_GROUP_LOCK, addr, n);
+	atomic_store(noted, addr);
+}
+
+void sr_group_uses_locks(struct sr_thread *t, const struct sr_call_desc *d, const uint64_t *a)
+{
+	if (!sr_group_on || !sr_regions_on || d->when != sr_has_threads)
+		return;
+	for (int i = 0; i < d->nargs; i++)
+		if (d->length_of[i] == SR_LENGTH_STRUCT && d->size_of[i] && a[i])
+			note_lock(t, a[i], d->size_of[i]);
+}
+
+const uint8_t *sr_contents_before(uint64_t page)
+{
+	const struct live *l = find(page);
+
+	return l ? l->before : NULL;
 }
 
 /*

@@ -32,6 +32,17 @@ uint64_t sr_fetch_ends(void)
 	return ends;
 }
 
+bool sr_fetch_from(uint64_t number, uint64_t addr, uint32_t n)
+{
+	for (uint64_t k = posted; k-- > number && posted - k <= FETCHES;) {
+		const struct sr_fetch *f = numbered(k);
+
+		if (f->addr < addr + n && addr < f->addr + f->length)
+			return true;
+	}
+	return false;
+}
+
 const struct sr_fetch *sr_fetch_over(uint64_t end, uint64_t addr, uint32_t n)
 {
 	for (uint64_t k = 0; k < FETCHES && k < posted; k++) {

@@ -5,12 +5,15 @@
  * A message's bytes and those of a READ may land in the same memory in any order; the program, which
  * posted both, gets what landed last.  So a receive that differs from its message is no contradiction
  * where a READ may have landed behind it: one that completed after the receive was posted, or has not
- * completed yet.  Of the latest 256 elements of requests that is known.
+ * completed yet.  In the same way one READ's bytes may be those of another one, which was posted after it: librpma
+ * READs into one word only to flush, and looks at no result.  Of the latest 256 elements of requests that is known.
  *
  * The caller holds sr_group_lock.
  */
 #ifndef SHIM_REPLAY_GROUP_FETCHES_H
 #define SHIM_REPLAY_GROUP_FETCHES_H
+
+#include <stdbool.h>
 
 #include "replay/abi/group.h"
 
@@ -29,6 +32,8 @@ uint64_t sr_fetch_posted(const struct sr_fetch *f);
 void sr_fetch_ended(uint64_t number, uint32_t n);
 /* The number of the latest end. */
 uint64_t sr_fetch_ends(void);
+/* May some of these bytes be those of an element with this number or a later one? */
+bool sr_fetch_from(uint64_t number, uint64_t addr, uint32_t n);
 /* The latest one over all these bytes that ended after that end, or has not; NULL: none. */
 const struct sr_fetch *sr_fetch_over(uint64_t end, uint64_t addr, uint32_t n);
 

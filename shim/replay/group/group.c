@@ -282,7 +282,7 @@ static void add_shared(const uint64_t *a)
 
 	if (n >= SR_GROUP_REGIONS)
 		return;
-	self->shared[n] = (struct sr_group_shared){a[0], a[1], object[0], object[1], sr_history_writes()};
+	self->shared[n] = (struct sr_group_shared){a[0], a[1], object[0], object[1], sr_history_writes(sr_group_self)};
 	atomic_store(&self->shared_n, n + 1);
 }
 

@@ -65,6 +65,9 @@ void sr_group_region(struct sr_thread *t, uint64_t addr, uint64_t length);
 struct sr_exposed_event;
 void sr_group_seen(struct sr_thread *t, const struct sr_exposed_event *e);
 
+/* A call is about to be made: libc may store into what is a lock of the program's. */
+void sr_group_uses_locks(struct sr_thread *t, const struct sr_call_desc *d, const uint64_t *a);
+
 /* The program's own stores into exposed regions; see struct sr_exposed_hooks. */
 void sr_group_stored(uintptr_t addr, const void *bytes, uint32_t n);
 void sr_group_went_pass_through(uintptr_t view, const void *page);

@@ -112,9 +112,9 @@ uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *or
 	return number;
 }
 
-uint64_t sr_history_writes(void)
+uint64_t sr_history_writes(uint32_t member)
 {
-	struct sr_group_member *m = &sr_group_memory->member[sr_group_self];
+	struct sr_group_member *m = &sr_group_memory->member[member];
 	uint64_t writes;
 
 	lock(m);
@@ -123,31 +123,31 @@ uint64_t sr_history_writes(void)
 	return writes;
 }
 
-uint32_t sr_history_read(uint64_t number, struct sr_group_write *w, uint32_t n)
+uint32_t sr_history_read(uint32_t member, uint64_t number, struct sr_group_write *w, uint32_t n)
 {
 	uint64_t left = SR_GROUP_WRITES - (number - 1) % SR_GROUP_WRITES;
 	uint32_t most = n < left ? n : (uint32_t)left;
 
-	sr_group_read(entry_at(sr_group_self, number), w, most * sizeof(*w));
+	sr_group_read_own(entry_at(member, number), w, most * sizeof(*w));
 	return most;
 }
 
-void sr_history_bytes(uint64_t at, void *p, uint32_t n)
+void sr_history_bytes(uint32_t member, uint64_t at, void *p, uint32_t n)
 {
-	struct sr_group_place place = place_of(sr_group_self, at);
+	struct sr_group_place place = place_of(member, at);
 	uint8_t *to = p;
 
 	while (n) {
 		uint64_t from;
 		size_t part = sr_group_place_take(&place, n, &from);
 
-		sr_group_read(from, to, part);
+		sr_group_read_own(from, to, part);
 		to += part;
 		n -= (uint32_t)part;
 	}
 }
 
-void sr_history_add_unseen(const struct sr_group_origin *origin, uint64_t addr, uint32_t n)
+void sr_history_add_unseen(const struct sr_group_origin *origin, enum sr_group_write_kind kind, uint64_t addr, uint32_t n)
 {
 	struct sr_group_member *m = &sr_group_memory->member[sr_group_self];
 
@@ -157,7 +157,7 @@ void sr_history_add_unseen(const struct sr_group_origin *origin, uint64_t addr, 
 		add_entry(sr_group_self, &(struct sr_group_write){.origin = *origin,
 								  .addr = at,
 								  .length = (uint32_t)(stop - at),
-								  .kind = SR_GROUP_UNSEEN});
+								  .kind = kind});
 	}
 	unlock(m);
 }

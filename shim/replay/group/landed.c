@@ -9,6 +9,7 @@
 #include "shim/memory/heap.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/group/own.h"
+#include "shim/replay/group/search.h"
 #include "shim/verbs/regions.h"
 
 #define WRITERS 16  /* members that wrote to one value */
@@ -96,17 +97,17 @@ static bool begin(void)
 /* Takes in what has been written to this process's memory since. */
 static void take_in(void)
 {
-	uint64_t writes = sr_history_writes();
+	uint64_t writes = sr_history_writes(sr_group_self);
 	struct sr_group_write w[32];
 
 	while (indexed < writes) {
-		uint32_t n = sr_history_read(indexed + 1, w, 32);
+		uint32_t n = sr_history_read(sr_group_self, indexed + 1, w, 32);
 
 		for (uint32_t i = 0; i < n && indexed < writes; i++) {
 			struct head *h = head_of(sr_page_down(w[i].addr));
 
 			indexed++;
-			if (!h || w[i].kind == SR_GROUP_UNSEEN)
+			if (!h || sr_group_is_no_change(w[i].kind))
 				continue;
 			h->page = sr_page_down(w[i].addr);
 			*link_of(indexed) = (struct link){.before = h->last,
@@ -132,8 +133,11 @@ struct search {
 	bool seen;        /* those before a write that is known to have landed are in its place already */
 	uint32_t own;     /* the program's own stores since the last value of this page */
 	bool own_last;    /* ... are over all that had landed */
+	bool passed;      /* the page was passed through: what the program has stored is there already */
+	const uint8_t *before; /* ... over this; NULL: not known */
+	const struct sr_exposed_value *given; /* values of the event in front of this one ... */
+	uint32_t given_n;                     /* ... as far as they count */
 };
-
 
 static struct writer *writer_of(struct search *s, int32_t member)
 {
@@ -207,7 +211,7 @@ static void gather(struct search *s)
 		if (l->from < from + s->v->length && from < l->end) {
 			old += is_old(number);
 			s->seen = s->seen || is_old(number);
-			if (sr_history_read(number, &w, 1))
+			if (sr_history_read(sr_group_self, number, &w, 1))
 				add(s, &w, number);
 		}
 		number = l->before;
@@ -218,7 +222,7 @@ static void gather(struct search *s)
 
 static void apply(const struct search *s, const struct write *w, uint32_t length)
 {
-	sr_history_bytes(w->at, s->bytes + w->from, length);
+	sr_history_bytes(sr_group_self, w->at, s->bytes + w->from, length);
 }
 
 /* Does the writer's next write lie over any that others still have? */
@@ -251,8 +255,24 @@ static int first_known(const struct search *s, const uint32_t at[WRITERS])
 /* What the program has stored since values of this page were found last: over what had landed before. */
 static void apply_own(const struct search *s)
 {
+	const uint8_t *now = sr_exposed_backing((void *)s->v->addr);
+
 	for (uint32_t i = s->own; i--;)
 		apply(s, &table->own[i], table->own[i].length);
+	for (uint32_t i = 0; s->before && i < s->v->length; i++)
+		if (s->before[i] != now[i])
+			s->bytes[i] = now[i];
+}
+
+/* What the trace has of the event lies over all. */
+static void apply_given(const struct search *s)
+{
+	for (uint32_t i = 0; i < s->given_n; i++) {
+		const struct sr_exposed_value *g = &s->given[i];
+
+		if (g->addr >= s->v->addr && g->addr + g->length <= s->v->addr + s->v->length)
+			memcpy(s->bytes + (g->addr - s->v->addr), g->data, g->length);
+	}
 }
 
 /* The candidate's writes, in the order of s->sequence. */
@@ -273,6 +293,7 @@ static bool has_checksum(struct search *s, uint32_t n)
 	}
 	if (s->own_last)
 		apply_own(s);
+	apply_given(s);
 	return !((sr_checksum(s->bytes, s->v->length, 0) ^ s->v->checksum) & s->v->mask);
 }
 
@@ -403,18 +424,43 @@ static bool try_all(struct search *s, bool all_orders)
 	return try_parts(s);
 }
 
-static bool find(struct search *s)
+/* Has the program stored all of it itself? */
+static bool is_own(struct search *s)
+{
+	for (uint32_t i = 0; i < s->writers; i++)
+		table->writer[i].begin = table->writer[i].end = 0;
+	s->own_last = false;
+	return has_checksum(s, 0);
+}
+
+static bool find_with_given(struct search *s)
 {
 	gather(s);
 	s->part = UINT32_MAX;
+	if (s->passed && is_own(s))
+		return true;
 	if (!s->writers)
 		return false;
-	for (int last = 0; last < (s->own ? 2 : 1); last++) {
+	for (int last = 0; last < (s->own || s->before ? 2 : 1); last++) {
 		s->own_last = last;
 		if (try_all(s, false) || (s->writers > 1 && try_all(s, true)))
 			return true;
 	}
 	return false;
+}
+
+/* Where memory changed within the event, what it has in front of the value may be older. */
+static bool find(struct search *s)
+{
+	uint32_t given = s->given_n;
+	bool found = find_with_given(s);
+
+	if (!found && given) {
+		s->given_n = 0;
+		found = find_with_given(s);
+		s->given_n = given;
+	}
+	return found;
 }
 
 /* What is found in the value has landed, and what its members posted to it before. */
@@ -428,50 +474,49 @@ static void note_landed(const struct search *s)
 
 /* ------------------------------------------------------------ waiting */
 
-struct waiting {
-	struct search *s;
-	uint64_t writes, moves;
-	bool found;
-};
-
-static bool is_found(void *argument)
+static bool find_again(void *search)
 {
-	struct waiting *w = argument;
-	uint64_t writes = sr_history_writes(), moves = sr_progress_moves();
-
-	/* The bytes are there once the call that posts them has ended. */
-	if (w->found || (writes == w->writes && moves == w->moves))
-		return w->found;
-	w->writes = writes;
-	w->moves = moves;
-	sr_transfer_await_members();
 	take_in();
-	w->found = find(w->s);
-	return w->found;
+	return find(search);
 }
 
 /* No member may have come so far in this replay. */
 static bool await(struct search *s)
 {
-	struct waiting w = {.s = s, .writes = indexed};
-
-	for (uint32_t i = 0; i < sr_group_memory->members && !w.found; i++)
-		if (i != sr_group_self)
-			sr_progress_until(i, is_found, &w);
-	return w.found;
+	return sr_search_await(&(struct sr_search){
+	    .member = sr_group_self, .writes = indexed, .find = find_again, .argument = s});
 }
 
-static enum sr_landed fill(struct sr_thread *t, struct sr_exposed_value *v, uint8_t *bytes, int32_t *writer)
+/* How many values in front of this one the trace has, and lie in it. */
+static uint32_t count_given(const struct sr_exposed_value *values, uint32_t i)
 {
-	struct search s = {.v = v, .bytes = bytes};
+	uint32_t n = 0;
 
+	while (n < i && !values[n].mask)
+		n++;
+	return n;
+}
+
+static enum sr_landed fill(struct sr_thread *t, const struct sr_exposed_event *e, struct sr_exposed_value *values, uint32_t which,
+			   uint8_t *bytes, int32_t *writer)
+{
+	struct sr_exposed_value *v = &values[which];
+	struct search s = {.v = v, .bytes = bytes, .passed = e->flags & SR_EXPOSED_ASYNC, .given = values,
+			   .given_n = count_given(values, which)};
+
+	if (s.passed)
+		s.before = sr_contents_before(sr_page_down(v->addr));
+	if (s.before)
+		s.before += v->addr % PAGE;
 	sr_progress_now(t, s.knows);
 	sr_transfer_await_members();
 	take_in();
 	if (!find(&s) && !await(&s)) {
-		for (uint32_t i = 0; i < sr_group_memory->members; i++)
-			if (i != sr_group_self && atomic_load(&sr_group_memory->member[i].state) >= SR_GROUP_LINGERS)
-				sr_group_has_ended(i);
+		sr_search_in_vain();
+		if (s.passed) {
+			*writer = sr_group_memory->member[sr_group_self].rank;
+			return SR_LANDED_OTHERS;
+		}
 		*writer = s.writers == 1 ? sr_group_memory->member[table->writer[0].member].rank : -1;
 		return s.writers ? SR_LANDED_OTHERS : SR_LANDED_NOWHERE;
 	}
@@ -493,7 +538,7 @@ enum sr_landed sr_landed_fill(struct sr_thread *t, const struct sr_exposed_event
 			continue;
 		*lack = (struct sr_landed_lack){i, -1};
 		if (sr_group_on && begin() && used + values[i].length <= ROOM)
-			how = fill(t, &values[i], table->room + used, &lack->writer);
+			how = fill(t, e, values, i, table->room + used, &lack->writer);
 		if (how != SR_LANDED)
 			return how;
 		used += values[i].length;

@@ -14,11 +14,14 @@
  *   tried that keep the order of each member's.  So are the program's own stores, over or under what had landed.
  * - If none has the checksum, a write may have landed in part: beginnings of the next one are tried.
  * - If none has it still, a member may not have come so far: then more of its writes are waited for.
+ * - A value that was found when a page stopped being passed through is mostly what the program has stored there itself.  That
+ *   is tried first, then with writes over it, then with writes under it.
+ * - What the trace has of the same event, in the same place, lies over all of them: short values, and results of atomics.
  * - Writes that an earlier value has shown to have landed are not applied again, unless nothing else fits: pages are
  *   copied while they change.
  *
- * At most LANDED_TRIES candidates are tried of each kind, and a value within one page is at most 4096 bytes, so a wrong one
- * has the recorded 32 bits of the checksum with a probability of 2^-20.  The sums (shim/core/sums.h) then find it.
+ * The first candidates are right nearly always.  A wrong one has the recorded 24 bits of the checksum with a probability of
+ * 2^-24, and at most LANDED_TRIES are tried of each kind.  The sums (shim/core/sums.h) then find it.
  */
 #ifndef SHIM_REPLAY_GROUP_LANDED_H
 #define SHIM_REPLAY_GROUP_LANDED_H
@@ -39,7 +42,7 @@ enum sr_landed {
 /* A value that could not be filled in. */
 struct sr_landed_lack {
 	uint32_t which;
-	int32_t writer; /* the rank that wrote there, if only one did; otherwise -1 */
+	int32_t writer; /* the rank that wrote there, if only one did; this one, if its own stores are in it; otherwise -1 */
 };
 
 /* Fills in the values that are left out.  With the lock of the exposed regions. */

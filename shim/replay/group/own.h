@@ -7,6 +7,7 @@
  *   channel.c   messages from one queue pair to another
  *   history.c   all writes to each member's memory
  *   landed.c    which writes a value consists of that the trace leaves out (landed.h)
+ *   read_again.c  what a READ found that the trace leaves out (read_again.h)
  *   fetches.c   where a process's own READs and atomics put their results (fetches.h)
  *   contents.c  what a process itself stores where its peers may READ it
  *   transfer.c  moves bytes from member to member: through the file, or over a device
@@ -184,14 +185,14 @@ void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
 /* Adds an atomic operation on 8 bytes; its result follows later.  Returns its number. */
 uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin,
 			       uint64_t addr);
-/* The number of writes so far to this member's memory. */
-uint64_t sr_history_writes(void);
-/* Reads writes to this process's memory, from this number on, at most n; returns how many. */
-uint32_t sr_history_read(uint64_t number, struct sr_group_write *w, uint32_t n);
-/* Bytes of these writes: `at` as in struct sr_group_write. */
-void sr_history_bytes(uint64_t at, void *p, uint32_t n);
-/* From now on this range of the member's own memory may hold anything. */
-void sr_history_add_unseen(const struct sr_group_origin *origin, uint64_t addr, uint32_t n);
+/* The number of writes so far to the member's memory. */
+uint64_t sr_history_writes(uint32_t member);
+/* Reads writes to the member's memory, from this number on, at most n; returns how many. */
+uint32_t sr_history_read(uint32_t member, uint64_t number, struct sr_group_write *w, uint32_t n);
+/* Bytes of these writes, into memory of the shim's own: `at` as in struct sr_group_write. */
+void sr_history_bytes(uint32_t member, uint64_t at, void *p, uint32_t n);
+/* From now on this range of the member's own memory may hold anything: a write of a kind that has no bytes. */
+void sr_history_add_unseen(const struct sr_group_origin *origin, enum sr_group_write_kind kind, uint64_t addr, uint32_t n);
 /* The atomic `number` stored this value; or it changed nothing. */
 void sr_history_resolve(uint32_t member, uint64_t number, uint64_t addr, uint64_t value);
 void sr_history_void(uint32_t member, uint64_t number, uint64_t addr);
@@ -202,8 +203,10 @@ void sr_history_void(uint32_t member, uint64_t number, uint64_t addr);
 bool sr_contents_begin(void);
 /* The memory becomes an exposed region: adds its contents to the history. */
 void sr_contents_region(struct sr_thread *t, uint64_t addr, uint64_t length);
-/* From now on, bytes that the process requested may arrive in this range. */
-void sr_contents_expected(struct sr_thread *t, uint64_t addr, uint32_t n);
+/* From now on, bytes that the process requested may arrive in this range: SR_GROUP_UNSEEN or SR_GROUP_FETCHED. */
+void sr_contents_expected(const struct sr_group_origin *origin, enum sr_group_write_kind kind, uint64_t addr, uint32_t n);
+/* What the page was before it was passed through; NULL: it is not, or there is no copy. */
+const uint8_t *sr_contents_before(uint64_t page);
 /* The program finds these bytes of a page there next. */
 void sr_contents_given(uint64_t addr, const uint8_t *bytes, uint32_t n);
 
@@ -249,9 +252,12 @@ void sr_value_produced(const struct sr_value *v, struct sr_group_channel *c,
 bool sr_value_is_sent(const struct sr_value *v, const struct sr_group_channel *c,
 		      const struct sr_group_message *m, uint32_t from);
 
-/* This READ or atomic fetched the value from the member's memory. */
+/*
+ * This READ or atomic fetched the value from the member's memory; unless others did, whose elements have the number
+ * `later` or a higher one (fetches.h).
+ */
 void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote_addr,
-		      const struct sr_group_origin *request);
+		      const struct sr_group_origin *request, uint64_t later);
 /* The value was found in an exposed region.  Called before it is stored there. */
 void sr_value_seen(const struct sr_value *v);
 /* The value came from outside the group. */

@@ -40,10 +40,10 @@ static uint32_t length_of(const struct sr_piece *pieces, uint32_t n)
 #define MAX_PIECES 256
 
 /* From now on data may arrive in the memory of the request's list. */
-static void expect(struct sr_thread *t, const struct sr_request *r)
+static void expect(const struct sr_request *r, const struct sr_group_origin *origin, enum sr_group_write_kind kind)
 {
 	for (uint32_t i = 0; i < r->num_sge; i++)
-		sr_contents_expected(t, r->sge[i].addr, r->sge[i].length);
+		sr_contents_expected(origin, kind, r->sge[i].addr, r->sge[i].length);
 }
 
 /* The request's results may land in the memory of its list. */
@@ -80,7 +80,7 @@ static void post(struct sr_thread *t, struct sr_request_qp *q, struct sr_request
 	r->send.completes_as = (uint8_t)sr_op_completes_as(r->opcode);
 	sr_send_queue_post(&q->sends, &r->send);
 	if (does & SR_OP_SCATTERS) {
-		expect(t, r);
+		expect(r, origin, q->peer < 0 ? SR_GROUP_UNSEEN : SR_GROUP_FETCHED);
 		begin_fetch(q, r);
 	}
 	if (q->peer < 0)
@@ -158,6 +158,8 @@ void sr_request_post_bind(struct sr_thread *t, const uint64_t *a)
 void sr_request_post_receives(struct sr_thread *t, struct sr_recv_queue *to,
 			      const struct ibv_recv_wr *wr, const struct ibv_recv_wr *bad)
 {
+	const struct sr_group_origin now = sr_progress_now(t, NULL);
+
 	for (; to && wr && wr != bad; wr = wr->next) {
 		struct sr_request *r = sr_request_new(wr->sg_list, wr->num_sge);
 
@@ -165,7 +167,7 @@ void sr_request_post_receives(struct sr_thread *t, struct sr_recv_queue *to,
 			return;
 		r->receive.wr_id = wr->wr_id;
 		r->fetch = sr_fetch_ends();
-		expect(t, r);
+		expect(r, &now, SR_GROUP_UNSEEN);
 		sr_recv_queue_post(to, &r->receive);
 	}
 }

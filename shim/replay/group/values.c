@@ -179,7 +179,7 @@ static bool is_fetched_over(const struct sr_value *v, struct difference d, uint6
 	if (f->member < 0)
 		sr_value_from_outside(&part);
 	else
-		sr_value_fetched(&part, (uint32_t)f->member, f->remote_addr + (part.addr - f->addr), &f->origin);
+		sr_value_fetched(&part, (uint32_t)f->member, f->remote_addr + (part.addr - f->addr), &f->origin, UINT64_MAX);
 	return true;
 }
 
@@ -238,7 +238,7 @@ static void put_off(const struct sr_value *v, uint32_t from, struct sr_group_sam
 	    .flags = SR_FOUND_PENDING,
 	};
 
-	l->writes = sr_history_writes();
+	l->writes = sr_history_writes(sr_group_self);
 	sr_group_write_pieces(
 	    at,
 	    (struct sr_piece[]){
@@ -248,7 +248,7 @@ static void put_off(const struct sr_value *v, uint32_t from, struct sr_group_sam
 }
 
 void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote_addr,
-		      const struct sr_group_origin *request)
+		      const struct sr_group_origin *request, uint64_t later)
 {
 	static uint8_t bytes[PAGE];
 	uint64_t knows[SR_GROUP_MEMBERS];
@@ -263,6 +263,7 @@ void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote
 		l.addr = remote_addr + at;
 		l.length =
 		    v->length - at < to_page_end(l.addr) ? v->length - at : to_page_end(l.addr);
+		l.overlaid = sr_fetch_from(later, v->addr + at, l.length);
 		sr_group_copy(bytes, v->bytes + at, l.length);
 		put_off(v, at, &l, knows, bytes, NULL);
 	}

@@ -79,6 +79,28 @@ static uint64_t whole_pages(uint64_t bytes)
 	return sr_page_up(bytes);
 }
 
+/* Can others READ memory of this process that it does not see change? */
+static _Atomic bool unwatched;
+
+void sr_clocks_unwatched(void)
+{
+	unwatched = true;
+	if (self.memory)
+		sr_clock_region_flag(&self.memory->region, SR_CLOCK_UNWATCHED, true);
+}
+
+void sr_clocks_passes(bool passes)
+{
+	if (self.memory)
+		sr_clock_region_flag(&self.memory->region, SR_CLOCK_PASSES, passes);
+}
+
+bool sr_clocks_peer_is_watched(const struct sr_clock_qp *c)
+{
+	return c && c->carries && c->slot && sr_clocks_carried_to(c->qp->context, c->qp->qp_num) &&
+	       sr_clock_is_watched(c->slot->words);
+}
+
 static bool make_memory(bool member)
 {
 	char *p;
@@ -93,6 +115,8 @@ static bool make_memory(bool member)
 	if (!p)
 		return false;
 	self.memory = (void *)whole_pages((uintptr_t)p);
+	if (unwatched)
+		sr_clocks_unwatched();
 	if (!member)
 		return true;
 	self.view = sr_alloc_zeroed(sr_clock_view_bytes(CELLS));
@@ -241,6 +265,7 @@ bool sr_clocks_only_members(void)
 void sr_clocks_meet_stranger(void)
 {
 	has_strangers = true;
+	sr_clocks_unwatched();
 }
 
 static void note_kind(const struct sr_clock_qp *c, enum sr_carries carries)
@@ -250,7 +275,7 @@ static void note_kind(const struct sr_clock_qp *c, enum sr_carries carries)
 	if ((carries == SR_CARRIES_CLOCKS || carries == SR_CARRIES_NO_READS) && c->qp->qp_type == IBV_QPT_RC)
 		has_members = true;
 	else
-		has_strangers = true;
+		sr_clocks_meet_stranger();
 }
 
 static void note_qp(const struct sr_clock_qp *c, int32_t peer_rank, enum sr_carries carries,
@@ -520,7 +545,7 @@ static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
 		sr_clock_region_use_cell(&self.memory->region, found->own_cell);
 	/* An XRC target sends nothing, and neither does a send queue of length 0. */
 	if (!sr_clocks_member || c->qp->qp_type == IBV_QPT_XRC_RECV || !c->limit) {
-		has_strangers = true;
+		sr_clocks_meet_stranger();
 		return;
 	}
 	carries = what_carries(c, found);
@@ -583,11 +608,19 @@ void sr_clocks_connect_again(struct sr_clock_qp *c)
 
 /* ------------------------------------------------------------- the data path */
 
+/* What several threads store one beside the other, a replay stores in other orders. */
+static void note_threads(void)
+{
+	if (__builtin_expect(sr_threaded, 0) && !unwatched)
+		sr_clocks_unwatched();
+}
+
 void sr_clocks_tick(struct sr_clock_qp *c)
 {
 	uint64_t event = sr_clock_tick(&self.clock);
 
 	c->word = sr_clock_cell_word(self.clock.member, event);
+	note_threads();
 	sr_engine_clock((struct sr_clock_moment){.event = event}, NULL, 0);
 }
 
@@ -656,6 +689,7 @@ void sr_clocks_sample_peers(void)
 
 void sr_clocks_store(void)
 {
+	note_threads();
 	if (sr_clocks_member && !sr_thread_is_busy(&sr_self))
 		sr_engine_clock((struct sr_clock_moment){.event = sr_clock_tick(&self.clock)}, NULL, 0);
 }

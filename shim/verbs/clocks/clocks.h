@@ -107,6 +107,15 @@ static inline bool sr_clocks_is_member(void)
  */
 bool sr_clocks_only_members(void);
 
+/*
+ * Says to peers that they may READ memory here which changes without this process seeing it, or which ranks change that are
+ * not recorded: for ever, or as long as a page is passed through.  A READ brings that with its clocks.
+ */
+void sr_clocks_unwatched(void);
+void sr_clocks_passes(bool passes);
+/* A READ of this queue pair has completed with its clocks: does the peer see all that changes in the memory that it can READ? */
+bool sr_clocks_peer_is_watched(const struct sr_clock_qp *c);
+
 /* Something may enter exposed memory otherwise than by requests of members whose order is known. */
 void sr_clocks_meet_stranger(void);
 

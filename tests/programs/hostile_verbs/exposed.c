@@ -65,6 +65,64 @@ static void locks_beside_an_exposed_region(void)
 	printf("%d turns, dereg %d\n", s->count, ibv_dereg_mr(region));
 }
 
+static void *wait_for_turn(void *unused)
+{
+	pthread_mutex_lock(&s->mutex);
+	s->count++;
+	while (!s->turn)
+		pthread_cond_wait(&s->cond, &s->mutex);
+	s->turn = 0;
+	pthread_mutex_unlock(&s->mutex);
+	return unused;
+}
+
+static void *give_turn(void *unused)
+{
+	pthread_mutex_lock(&s->mutex);
+	s->turn = 2;
+	pthread_cond_signal(&s->cond);
+	pthread_mutex_unlock(&s->mutex);
+	return unused;
+}
+
+static struct ibv_mr *register_beside(pthread_t *t, void *(*waits)(void *))
+{
+	pthread_create(t, NULL, waits, NULL);
+	usleep(20000);
+	return check(ibv_reg_mr(pd, s->region, sizeof(s->region), ALL), "ibv_reg_mr");
+}
+
+/* A thread waits for a condition, and then one for a lock, when memory beside them is registered. */
+static void waits_that_an_exposed_region_overtakes(void)
+{
+	struct timespec limit;
+	struct ibv_mr *region;
+	int turn, result = 0;
+	pthread_t t;
+
+	s = (void *)map(PAGE);
+	pthread_mutex_init(&s->mutex, NULL);
+	pthread_cond_init(&s->cond, NULL);
+	region = register_beside(&t, wait_for_turn);
+	pthread_mutex_lock(&s->mutex);
+	s->turn = 1;
+	pthread_cond_signal(&s->cond);
+	usleep(20000); /* it is awake, and has to wait for the lock */
+	pthread_mutex_unlock(&s->mutex);
+	pthread_join(t, NULL);
+	printf("count %d, turn %d, dereg %d\n", s->count, s->turn, ibv_dereg_mr(region));
+	pthread_mutex_lock(&s->mutex);
+	region = register_beside(&t, give_turn);
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 5;
+	while (!s->turn && !result)
+		result = pthread_cond_timedwait(&s->cond, &s->mutex, &limit);
+	turn = s->turn;
+	pthread_mutex_unlock(&s->mutex);
+	pthread_join(t, NULL);
+	printf("turn %d, result %d, dereg %d\n", turn, result, ibv_dereg_mr(region));
+}
+
 static int write_to(char *p, struct ibv_mr *to, size_t from, size_t n)
 {
 	struct ibv_sge sge = piece(from, n);
@@ -420,6 +478,7 @@ const struct hostile_case exposed_cases[] = {
     {"an-exposed-region-in-shared-memory", an_exposed_region_in_shared_memory},
     {"an-exposed-region-that-vanishes", an_exposed_region_that_vanishes},
     {"locks-beside-an-exposed-region", locks_beside_an_exposed_region},
+    {"waits-that-an-exposed-region-overtakes", waits_that_an_exposed_region_overtakes},
     {"memory-beside-an-exposed-region", memory_beside_an_exposed_region},
     {"outputs-of-an-exposed-region", outputs_of_an_exposed_region},
     {"exposed-regions-over-each-other", exposed_regions_over_each_other},

@@ -53,6 +53,7 @@ void sr_free(void *p)
 
 /* shim/verbs/regions.h: unit tests have no regions. */
 bool sr_regions_on;
+bool sr_threaded;
 
 bool sr_exposed_touches(const void *addr, size_t length)
 {
@@ -67,4 +68,17 @@ void sr_exposed_copy(const void *addr, void *to, size_t length)
 bool sr_exposed_is_partial(const void *addr)
 {
 	return false;
+}
+
+void sr_exposed_fetch_ends(const void *addr, size_t length)
+{
+}
+
+bool sr_exposed_keeps_values(const void *addr)
+{
+	return false;
+}
+
+void sr_exposed_keep_values(const void *addr, size_t length)
+{
 }

@@ -14,10 +14,10 @@ import sys
 LAST = 450  # of Linux 6.1's
 UNKNOWN = set("""
     io_setup io_destroy io_getevents io_submit io_cancel io_pgetevents io_uring_setup io_uring_enter io_uring_register
-    ptrace perf_event_open bpf userfaultfd kcmp msgctl mq_notify restart_syscall
+    ptrace perf_event_open bpf userfaultfd kcmp restart_syscall
     fanotify_init fanotify_mark name_to_handle_at open_by_handle_at lookup_dcookie add_key request_key keyctl
     rt_sigtimedwait rt_sigsuspend getdents uselib ustat sysfs
-    adjtimex clock_adjtime clock_settime settimeofday acct quotactl quotactl_fd iopl ioperm
+    clock_settime settimeofday acct quotactl quotactl_fd iopl ioperm
     mount umount2 pivot_root swapon swapoff reboot sethostname setdomainname vhangup
     open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr process_mrelease
     init_module finit_module delete_module kexec_load kexec_file_load

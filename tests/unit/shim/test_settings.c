@@ -44,7 +44,7 @@ static int read_settings(struct sr_settings *s)
 static int clear(void **state)
 {
 	static const char *const launchers[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-						"MV2_COMM_WORLD_RANK", "SLURM_PROCID"};
+						"MV2_COMM_WORLD_RANK", "GASPI_RANK", "SLURM_PROCID"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
