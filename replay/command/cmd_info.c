@@ -158,6 +158,7 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 	struct sr_entry e;
 	int got;
 
+	sr_stream_fold_cycles(s);
 	while ((got = sr_stream_next(s, &e)) > 0) {
 		if (e.kind >= SR_REC_CALL)
 			last_call = e.kind;

@@ -61,6 +61,7 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 	int got;
 
 	p->threads++;
+	sr_stream_fold_cycles(s);
 	while ((got = sr_stream_next(s, &e)) > 0) {
 		if (sr_entry_exit(&e, &p->status))
 			p->has_status = true;

@@ -133,6 +133,7 @@ static int verify_stream(void *argument, struct sr_stream *s, int32_t rank, uint
 	bool whole;
 	int got;
 
+	sr_stream_fold_cycles(s);
 	while ((got = sr_stream_next(s, &e)) > 0) {
 		note_mark(&f, &e);
 		if (r->progress && e.offset != at) {

@@ -184,11 +184,11 @@ static bool find_all(struct sr_trace *t, struct search *s)
 {
 	struct sr_error err;
 
-	if (sr_channels_walk(t, s->rank, find_read, s, &err) || !s->found)
+	if (sr_channels_walk(t, s->rank, find_read, s, NULL, &err) || !s->found)
 		return false;
 	if (s->channel.end >= 0 || !strcmp(s->channel.what, "socket"))
 		for (size_t i = 0; i < sr_trace_ranks(t); i++)
-			if (sr_channels_walk(t, sr_trace_rank_number(t, i), find_write, s, &err))
+			if (sr_channels_walk(t, sr_trace_rank_number(t, i), find_write, s, NULL, &err))
 				sr_note("%s", err.text);
 	return true;
 }

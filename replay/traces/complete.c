@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "logd/base/page.h"
 #include "logd/trace/exposed_records.h"
 #include "replay/analysis/log/decode.h"
 #include "replay/analysis/log/wire.h"
@@ -76,8 +77,12 @@ static uint8_t *put(uint8_t *to, const void *p, size_t n)
 	return to + n;
 }
 
+/* What a READ brought into exposed memory, loads find: that is not in a detailed trace.  The segments' number is in front of them. */
 static int fill(struct sr_completer *c, struct parts *p, uint8_t *to, uint8_t **end)
 {
+	uint8_t *count = to - sizeof(uint32_t);
+	uint32_t dropped = 0, n;
+
 	for (size_t i = 0; i < p->n; i++) {
 		const uint8_t *begin = p->segments.p, *bytes;
 		struct sr_wire_segment s;
@@ -86,6 +91,10 @@ static int fill(struct sr_completer *c, struct parts *p, uint8_t *to, uint8_t **
 		sr_get_segment_fields(&p->segments, &s);
 		if (!sr_log_is_left_out(s.addr, s.data.p, s.data.n, &length)) {
 			to = put(to, begin, (size_t)(p->segments.p - begin));
+			continue;
+		}
+		if (sr_produced_none(c->produced, c->thread, &c->at)) {
+			dropped++;
 			continue;
 		}
 		bytes = sr_produced_next(c->produced, c->thread, length, &c->at);
@@ -98,6 +107,8 @@ static int fill(struct sr_completer *c, struct parts *p, uint8_t *to, uint8_t **
 		c->values++;
 	}
 	*end = put(to, p->segments.p, (size_t)(p->end - p->segments.p));
+	n = (uint32_t)p->n - dropped;
+	memcpy(count, &n, sizeof(n));
 	return 0;
 }
 
@@ -152,22 +163,45 @@ static int fill_exposed(struct sr_completer *c, const struct sr_exposed_records 
 	return 0;
 }
 
+/* The address that was accessed, of which the trace has the page; 0: it has all of it, or there is none. */
+static uint64_t take_address(struct sr_completer *c, const struct sr_exposed_event *e, int *err)
+{
+	const void *p;
+	uint64_t addr;
+
+	if (!e->addr || e->addr % PAGE)
+		return 0;
+	p = sr_produced_next(c->produced, c->thread, sizeof(addr), &c->at);
+	*err = p ? 0 : -ENODATA;
+	if (!p)
+		return 0;
+	memcpy(&addr, p, sizeof(addr));
+	return addr;
+}
+
 static int complete_exposed(struct sr_completer *c, struct sr_entry *e)
 {
 	static struct sr_exposed_records r;
+	uint64_t addr;
 	int64_t size;
-	int err;
+	int err = 0;
 
 	if (!sr_exposed_records_decode(&r, e->payload, e->size))
 		return -EBADMSG;
 	size = completed_size(&r);
-	if (!size)
-		return 0;
-	if (!make_room(c, (size_t)size))
+	addr = c->sums ? take_address(c, &r.event, &err) : 0;
+	if (err || !(size || addr))
+		return err;
+	if (!make_room(c, size ? (size_t)size : e->size))
 		return -ENOMEM;
-	err = fill_exposed(c, &r, e->payload);
+	if (size)
+		err = fill_exposed(c, &r, e->payload);
+	else
+		memcpy(c->room, e->payload, e->size);
+	if (addr)
+		memcpy(c->room + offsetof(struct sr_exposed_payload, addr), &addr, sizeof(addr));
 	e->payload = c->room;
-	e->size = (size_t)size;
+	e->size = size ? (size_t)size : e->size;
 	return err;
 }
 

@@ -29,8 +29,8 @@ void sr_produced_close(struct sr_produced *p)
 		munmap((void *)p->bytes, p->size);
 }
 
-const uint8_t *sr_produced_next(const struct sr_produced *p, uint32_t thread, uint32_t length,
-				size_t *at)
+/* Moves *at behind the thread's next entry, and returns its bytes; NULL: there is none. */
+static const uint8_t *next_of(const struct sr_produced *p, uint32_t thread, uint32_t *length, size_t *at)
 {
 	struct sr_produced_entry e;
 
@@ -41,8 +41,29 @@ const uint8_t *sr_produced_next(const struct sr_produced *p, uint32_t thread, ui
 		if (e.length > p->size - *at - sizeof(e))
 			return NULL;
 		*at += sizeof(e) + e.length;
+		*length = e.length;
 		if (e.thread == thread)
-			return e.length == length ? bytes : NULL;
+			return bytes;
 	}
 	return NULL;
+}
+
+const uint8_t *sr_produced_next(const struct sr_produced *p, uint32_t thread, uint32_t length,
+				size_t *at)
+{
+	uint32_t found = 0;
+	const uint8_t *bytes = next_of(p, thread, &found, at);
+
+	return bytes && found == length ? bytes : NULL;
+}
+
+bool sr_produced_none(const struct sr_produced *p, uint32_t thread, size_t *at)
+{
+	uint32_t found = 0;
+	size_t behind = *at;
+
+	if (!next_of(p, thread, &found, &behind) || found)
+		return false;
+	*at = behind;
+	return true;
 }

@@ -9,6 +9,7 @@
 #ifndef REPLAY_TRACES_PRODUCED_H
 #define REPLAY_TRACES_PRODUCED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,5 +30,8 @@ void sr_produced_close(struct sr_produced *p);
  */
 const uint8_t *sr_produced_next(const struct sr_produced *p, uint32_t thread, uint32_t length,
 				size_t *at);
+
+/* Is the thread's next value none?  Then *at is behind it. */
+bool sr_produced_none(const struct sr_produced *p, uint32_t thread, size_t *at);
 
 #endif

@@ -75,7 +75,7 @@ static bool may_be_one_of(const struct sr_producers *p, const struct sr_sample *
 		if (addr - w->addr >= w->length ||
 		    (k->l.seen && writer == p->e.self && sr_writes_number(m, n) >= k->l.writes))
 			continue;
-		if (w->kind == SR_GROUP_UNSEEN || w->kind == SR_GROUP_ATOMIC ||
+		if (sr_group_has_no_bytes(w->kind) || w->kind == SR_GROUP_ATOMIC ||
 		    *sr_writes_bytes(m, w, addr - w->addr, 1) == k->bytes[at])
 			return true;
 	}
@@ -95,15 +95,33 @@ static bool may_be_there(const struct sr_producers *p, const struct sr_sample *k
 	return false;
 }
 
+/* The latest of this process of such a kind before the sample that has the byte's place; NULL: there is none. */
+static const struct sr_group_write *own_of_kind(const struct sr_producers *p, const struct sr_sample *k, const struct sr_writes *m,
+						const struct sr_writers *writers, uint32_t at, enum sr_group_write_kind kind)
+{
+	const struct sr_writes_range r = writers->of[p->e.self];
+	uint64_t addr = k->l.addr + at;
+
+	for (size_t n = r.end; n-- > r.first;) {
+		const struct sr_group_write *w = sr_writes_at(m, n);
+
+		if (w->kind == kind && addr - w->addr < w->length && w->origin.tick <= k->l.posted)
+			return w;
+	}
+	return NULL;
+}
+
 /*
  * A byte that no write explains.  Memory that nobody has written is zero.  A page that is
  * passed through, where a fetch may arrive, is not followed: nothing can be said about it.
+ * What a later READ may have landed over is the matter of that one.
  */
 static struct verdict judge_byte(const struct sr_producers *p, const struct sr_sample *k,
 				 const struct sr_writes *m, const struct sr_writers *writers, uint32_t at)
 {
 	const uint32_t member = (uint32_t)k->l.member;
 	const struct verdict own = {.by = BY_CPU, .origin = k->l.cpu};
+	const struct sr_group_write *w;
 
 	if (k->l.seen && k->before[at] == k->bytes[at])
 		return (struct verdict){.by = UNCHANGED};
@@ -113,8 +131,14 @@ static struct verdict judge_byte(const struct sr_producers *p, const struct sr_s
 		return (struct verdict){.by = OUTSIDE};
 	if (k->l.seen && sr_is_shared(&p->e, member, k->l.addr + at))
 		return (struct verdict){.by = SHARED};
+	/* A READ of this process from another member may have brought it. */
+	if (k->l.seen && (w = own_of_kind(p, k, m, writers, at, SR_GROUP_FETCHED)))
+		return (struct verdict){.by = BY_WRITE, .origin = w->origin};
+	/* Libc stores into locks in real calls, which a replay does not make. */
+	if (k->l.seen && (w = own_of_kind(p, k, m, writers, at, SR_GROUP_LOCK)))
+		return (struct verdict){.by = BY_CPU, .origin = w->origin};
 	if (m->is_complete && !may_be_there(p, k, m, writers, at))
-		return (struct verdict){.by = NOBODY};
+		return (struct verdict){.by = k->l.overlaid ? UNCHANGED : NOBODY};
 	return k->l.seen ? (struct verdict){.by = OUTSIDE} : own;
 }
 

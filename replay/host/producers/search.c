@@ -155,7 +155,7 @@ static bool fits(const struct sr_search *x, const struct sr_sample *k, const str
 	const uint8_t *written;
 	uint32_t n = sr_search_common(w, b);
 
-	if (!n || w->kind == SR_GROUP_UNSEEN || (w->kind == SR_GROUP_ATOMIC) != b->atomics)
+	if (!n || sr_group_has_no_bytes(w->kind) || (w->kind == SR_GROUP_ATOMIC) != b->atomics)
 		return false;
 	/* A change that was sampled came from others. */
 	if (k->l.seen && (w->kind == SR_GROUP_OWN || is_spent(x, k, b->addr, n, &w->origin)))

@@ -63,7 +63,7 @@ static bool has_strange_writes(const struct sr_ended_group *e, uint32_t member,
 	for (size_t i = 0; i < m->entries_n; i++) {
 		const struct sr_group_write *w = sr_writes_at(m, i);
 
-		if (sr_writes_number(m, i) >= m->own || w->kind == SR_GROUP_OWN || w->kind == SR_GROUP_UNSEEN ||
+		if (sr_writes_number(m, i) >= m->own || w->kind == SR_GROUP_OWN || sr_group_is_no_change(w->kind) ||
 		    w->addr / PAGE == page)
 			continue;
 		if (!sr_is_exposed(e, member, w->addr))

@@ -100,6 +100,7 @@ static void fill_control(struct sr_replay_control *c, const struct sr_recorded *
 	c->trap = recorded->trap;
 	c->tsc = recorded->tsc;
 	c->descriptors_below = recorded->descriptors_below;
+	c->huge_pages = recorded->huge_pages;
 	c->serial = recorded->serial;
 	c->pid = recorded->pid;
 	c->processor = recorded->processor;

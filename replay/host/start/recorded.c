@@ -123,6 +123,7 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	    .pid = (int)json_integer_value(json_object_get(extra, "pid")),
 	    .tsc = json_is_true(json_object_get(extra, "tsc")),
 	    .trap = json_is_true(json_object_get(extra, "syscall_trap")),
+	    .huge_pages = json_is_true(json_object_get(extra, "huge_pages")),
 	    .serial = threads && !strcmp(threads, "serial"),
 	    .ignored = number_of(extra, "ignored"),
 	    .blocked = number_of(extra, "blocked"),

@@ -29,6 +29,7 @@ struct sr_recorded {
 	int descriptors_below; /* the recorder's own had numbers from here on */
 	bool trap; /* recorded with the system-call trap */
 	bool tsc; /* recorded with the time-stamp counter trapped */
+	bool huge_pages; /* its machine had some for programs */
 	bool serial; /* one thread ran at a time (record --threads=serial) */
 	int pid;  /* as the process itself sees it */
 	uint8_t inherited[SR_INHERITED_FDS]; /* its descriptors at the start, as in the control page */

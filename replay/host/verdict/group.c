@@ -89,7 +89,11 @@ static void say_others_landed(const struct sr_verdict *v, const struct sr_replay
 	sr_verdict_where(v, &c->report);
 	fputs("what a load found after it is left out of the trace (record --order), and cannot be put together from ",
 	      stderr);
-	if (c->report.sender >= 0)
+	if (c->report.sender == v->rank)
+		fputs("what the program has stored there in this replay, and others write there: this rank goes another way, or one "
+		      "of them does, or nothing orders their writes and its stores; record without --order\n",
+		      stderr);
+	else if (c->report.sender >= 0)
 		fprintf(stderr, "what rank %d, which alone writes there, sends in this replay: that rank goes another way, or "
 				"changed it after its post; record without --order\n",
 			c->report.sender);

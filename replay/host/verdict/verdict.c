@@ -120,6 +120,8 @@ static void say_uncompared(const struct sr_verdict *v, char *how, size_t size, c
 	    "what it stores into mapped files",
 	    "what it writes to descriptors with the highest numbers",
 	    "what the kernel moves from pipes and sockets",
+	    "what threads do that the program or libc made by clone",
+	    "what system calls do that sreplay knows nothing of",
 	};
 	bool listed = false;
 
