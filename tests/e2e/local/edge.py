@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, run, run_functions  # noqa: E402
+from harness import BUILD, SREPLAY, replay_problem, run, run_functions  # noqa: E402
 
 APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
@@ -65,6 +65,34 @@ def nothing(tap, place):
         tap.ok(status == 3 and "./still is statically linked" in err and "--from-start" not in err, "a static program is named as one %s" % options, err)
     status, _, err = record("-o", "c.srec", "--", "still", cwd=place, variables={"PATH": place + ":/usr/bin:/bin"})
     tap.ok("still is statically linked" in err, "... also where PATH leads to it", err)
+
+
+@case
+def small_stacks(tap, place):
+    """As goroutines make them: system calls on a stack that has no room for the frames of trapped ones."""
+    program = os.path.join(APPS, "small_stacks")
+    for threads in ("serial", "parallel"):
+        trace = os.path.join(place, threads + ".srec")
+        status, out, err = record("-q", "--from-start", "--threads=" + threads, "-o", trace, "--", program, cwd=place)
+        tap.ok(status == 3 and not err, "system calls on stacks of 2 KiB, interrupted by handlers that jump away", err)
+        problem = replay_problem(trace, 3, out.encode())
+        tap.ok(not problem, "... replay exactly", problem)
+
+
+@case
+def huge_pages(tap, place):
+    """Memory of huge pages could not be protected, and its 2 MiB would be compared at each call.  Most machines have none."""
+    program, trace = os.path.join(APPS, "huge_pages"), os.path.join(place, "huge.srec")
+    bare, _, _ = run([program], 60)
+    status, out, err = record("-q", "--from-start", "-o", trace, "--", program, cwd=place, variables={"LD_LIBRARY_PATH": SOFTDEV})
+    found = 2 if bare == 3 else 0
+    tap.ok(status == bare and out.count("1: a at") == found, "memory for which a program asks in huge pages is there if the machine has some",
+           "%s %s %s%s" % (bare, status, out, err))
+    _, dumped, _ = run([SREPLAY, "dump", trace], 60)
+    regions = [line for line in dumped.decode().splitlines() if 'record="region"' in line]
+    tap.ok(len(regions) == found and all('how="protected"' in line for line in regions), "... and is protected", regions)
+    problem = replay_problem(trace, bare, out.encode())
+    tap.ok(not problem, "... and is there in a replay, or is not", problem)
 
 
 @case

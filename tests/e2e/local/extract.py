@@ -36,7 +36,8 @@ def jobs(tap, directory):
     for name, ranks, program in (("ring", 3, ["messages", "300"]), ("few-buffers", 4, ["messages", "60", "2"]),
                                  ("one-sided", 2, ["dht"]), ("blocks", 3, ["blocks", "30"]), ("halo", 4, ["laplace"]),
                                  ("fetched", 3, ["fetches", "read-data"]), ("requests", 3, ["fetches", "chain"]),
-                                 ("datagrams", 3, ["fetches", "datagrams"])):
+                                 ("datagrams", 3, ["fetches", "datagrams"]), ("mixed", 3, ["mixed"]),
+                                 ("relayed", 3, ["fetches", "relayed"])):
         trace, outputs, problem = record(directory, name, ranks, program, "--order")
         status, _, err = extract(trace, "0-%d" % (ranks - 1), detail)
         problem = problem or ("" if status == 0 else err) or "".join(alone(detail, r, outputs[r]) for r in range(ranks))
@@ -76,7 +77,7 @@ def of_exposed_memory(tap, directory):
 def wrong_value(tap, directory):
     """The checksum of a value is another one."""
     trace, _, problem = record(directory, "wrong", 2, ["blocks", "10"], "--order")
-    place = re.compile(rb"\0\x80\x08\0{7}.{4}", re.S)
+    place = re.compile(rb"\0\x80\x07\0{7}.{4}", re.S)
 
     def flip(body):
         at = place.search(body).end()

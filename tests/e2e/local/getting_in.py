@@ -231,6 +231,11 @@ def in_main(lines):
     return [re.sub(r'^\d+ +|getrandom\("[^"]*"|0x[0-9a-f]+|\b\d{3,}\b', "#", line) for line in lines[begin:end + 1]]
 
 
+def calls(lines):
+    """A call that another process interrupts has two lines, by chance."""
+    return sum(" resumed>" not in line for line in lines)
+
+
 def inertness(tap, place):
     cases = {
         "a program without libibverbs, asked to be recorded": ([QUIET], {}),
@@ -247,8 +252,8 @@ def inertness(tap, place):
                "%s\n%s" % (bare, inert))
         tap.ok(in_main(lines) == in_main(bare_lines), "... the same system calls from main on",
                "\n".join(set(in_main(lines)) ^ set(in_main(bare_lines))))
-        tap.ok(len(lines) - len(bare_lines) <= 16, "... and %d more before it" % (len(lines) - len(bare_lines)),
-               "\n".join(lines))
+        more = calls(lines) - calls(bare_lines)
+        tap.ok(more <= 16, "... and %d more before it" % more, "\n".join(lines))
     tap.ok(not os.path.exists(place.trace("inert")), "no trace of any of these")
 
 

@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from daemon_killed import daemons as daemons_at
 from harness import BUILD, SREPLAY, Tap
 
-NAMES = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"]
+NAMES = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "GASPI_RANK", "SLURM_PROCID"]
 PROGRAM = [os.path.join(os.path.realpath(BUILD), "tests", "programs", "loopback"), "1", "1"]
 # Set by srun in each process of a job step, and by mpirun inside of a batch job for all alike.
 SLURM_STEP = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"}

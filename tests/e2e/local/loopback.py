@@ -129,11 +129,15 @@ class Xrc(Case):
         return detail or self.clocks and clock_records(trace) < 2 * self.rounds and "too few events" or ""
 
 
-class Overlaid(Case):
-    """READs land over messages before their receives are polled: nothing contradicts the message, nothing is from outside."""
+class Alone(Case):
+    """A program that as a group of one gets nothing from outside, or from nobody, and whose messages nothing contradicts."""
+
+    def __init__(self, directory, program):
+        super().__init__(directory, 1, 1)
+        self.program = program
 
     def command(self):
-        return [os.path.join(os.path.dirname(PROGRAM), "overlaid")]
+        return [os.path.join(os.path.dirname(PROGRAM), self.program)]
 
     def difference(self):
         trace = os.path.join(self.directory, "loopback.srec")
@@ -225,8 +229,9 @@ def main():
         for clocks in (False, True):
             detail = Xrc(directory, 1, 1, clocks=clocks).difference()
             tap.ok(not detail, "XRC%s: bare, recorded and replayed alike" % (", with clocks" if clocks else ""), detail)
-        detail = Overlaid(directory, 1, 1).difference()
-        tap.ok(not detail, "READs over messages: bare, recorded and replayed alike, and all from the group", detail)
+        for program, what in (("overlaid", "READs over messages"), ("lock_in_region", "locks in a region")):
+            detail = Alone(directory, program).difference()
+            tap.ok(not detail, "%s: bare, recorded and replayed alike, and all from the group" % what, detail)
         detail = threads_differ(directory, THREAD_RUNS)
         tap.ok(not detail, "threads that poll one completion queue, recorded %d times" % THREAD_RUNS, detail)
         detail = untold(directory)

@@ -76,7 +76,7 @@ def peak():
 
 
 def keep(mutated, number):
-    kept = os.path.join(tempfile.gettempdir(), "mutated-%d.srec" % number)
+    kept = os.path.join(os.path.realpath(BUILD), "mutated-%d.srec" % number)  # a test's own place is removed
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(mutated, kept)
     return kept

@@ -18,6 +18,10 @@ import cases
 from harness import BUILD, SREPLAY, read, run
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "oddities")
+# What is neither recorded nor replayed: what the recorder says of it, and the verdict.
+UNRECORDED = {"raw_thread": ("made a thread by clone itself", "made by clone"),
+              "event_thread": ("asked libc for a thread for each event", "made by clone"),
+              "kernel_writes": ("sreplay knows nothing of system call", "not compared is what system calls do")}
 
 
 def on_terminal(arguments):
@@ -42,12 +46,13 @@ def problem(directory, case, n):
     trace, out = os.path.join(directory, "odd.srec"), os.path.join(directory, "out")
     shutil.rmtree(trace, ignore_errors=True)
     status, printed = on_terminal([SREPLAY, "record", "--from-start", "-o", trace, "--", PROGRAM, case, out])
-    said = "made a thread by clone itself" in printed if case == "raw_thread" else printed == ""
+    said = UNRECORDED[case][0] in printed if case in UNRECORDED else printed == ""
     recorded = read(out)
     if status or not said or not recorded:
         return "recorded: status %s, %s\n%s" % (status, recorded, printed)
     status, _, err = run([SREPLAY, "replay", "--live-files", "--timeout", "10", trace], 60)
-    if status or read(out) != recorded:
+    said = all((words in err) == (case in UNRECORDED and words == UNRECORDED[case][1]) for _, words in UNRECORDED.values())
+    if status or not said or read(out) != recorded:
         return "replayed: status %s\n%s\n%s\n%s" % (status, recorded.decode(), read(out).decode(), err)
     return ""
 

@@ -66,11 +66,43 @@ def whole_jobs(tap, directory):
         problem = problem or exact(directory, trace, outputs)
         tap.ok(not problem and (n > 100 or name == "one-sided"),
                "%s of %d ranks: %d messages are not in the trace; together the ranks replay exactly" % (" ".join(program), ranks, n), problem)
+    # The table of dht, which each rank finds changed when its memory is deregistered.
+    long = [v for r in range(2) for e in records(trace, r) if e.get("record") == "exposed" for v in e["values"] if v["length"] >= 32]
+    tap.ok(len(long) > 10 and not any("data" in v for v in long), "nor is what is found at deregistration: %d values" % len(long), str(long)[:2000])
+
+
+def by_reads(tap, directory):
+    """What READs bring from memory whose owner sees all its changes is left out, too."""
+    trace, outputs, problem = record(directory, "fetched", 3, ["mixed", "100"], "--order")
+    problem = problem or exact(directory, trace, outputs)
+    n = left_out(trace)
+    infos = [json.loads(line) for line in subprocess.run([SREPLAY, "info", "--json", trace], capture_output=True, text=True).stdout.splitlines()]
+    paths = [i["data_path"] for i in infos if i.get("data_path")]
+    per_event = sum(p["bytes_on_disk"] for p in paths) / sum(p["requests"] + p["completions"] + p["values"] for p in paths)
+    tap.ok(not problem and 200 < n <= 300 and per_event < 4,
+           "mixed of 3 ranks: %d of 300 READs are not in the trace, of %.2f bytes an event; together the ranks replay exactly" % (n, per_event), problem)
+    over_a_device(tap, trace, outputs, directory)
+    shutil.rmtree(trace)
+    # Of READs that land over each other hardly any can be left out.
+    for name, least in (("read-data", 50), ("relayed", 60), ("overlaid", 0), ("contended", 0)):
+        trace, outputs, problem = record(directory, name, 3, ["fetches", name], "--order")
+        n = left_out(trace)
+        problem = problem or exact(directory, trace, outputs)
+        tap.ok(not problem and n >= least, "fetches %s: %d READs into exposed memory are not in the trace; the ranks replay exactly" % (name, n), problem)
+
+
+def other_reads(tap, directory):
+    """The checksum of what a READ brought is another one."""
+    trace, _, problem = record(directory, "other-reads", 3, ["mixed", "60"], "--order")
+    changed = falsified(trace, re.compile(rb"[^\0].{5}\0\x80\x07\0\0\0.{4}", re.S), 0)
+    status, _, err = run([SREPLAY, "replay", trace], SECONDS)
+    tap.ok(not problem and changed and status == 124 and "rank 0 thread 0 SN" in err, "another checksum of what a READ brought stops the replay", "%s %s %s %s" % (problem, changed, status, err))
+    shutil.rmtree(trace)
 
 
 def over_a_device(tap, trace, outputs, directory):
     problem = exact(directory, trace, outputs, [SOFTDEV, "--"], ["--transport", "rxe"])
-    tap.ok(not problem, "the messages can come over a device", problem)
+    tap.ok(not problem, "what is left out can come over a device", problem)
 
 
 def smaller(tap, directory):
@@ -177,9 +209,8 @@ def events(record):
     return len(record["values"]) if record.get("record") == "exposed" else 0
 
 
-def found_much(record):
-    """A whole block of mixed.c, whose own part of the board lies before it."""
-    return record.get("record") == "exposed" and [v["length"] for v in record["values"]][-1:] > [300]
+def found_word(record):
+    return record.get("record") == "exposed" and [v["length"] for v in record["values"]] == [8]
 
 
 def firsts(of_rank):
@@ -193,18 +224,21 @@ def firsts(of_rank):
 
 
 ATOMIC, READ = 4, 2
-# Events of a round of mixed.c, in which what has entered leaves the rank again; the sums are compared 256 later at most.
+# Events of a round of mixed.c or of fetches.c's chain, in which what has entered leaves the rank again; the sums are compared
+# 256 later at most.
 ROUND = 24
-# What entered rank 1, and which of its bytes is changed.  mixed.c puts all of it into what it sends.
-ENTERED = (("a time", lambda r: r.get("call") == "clock_gettime", []),
-           ("an atomic's result", lambda r: completes(r, ATOMIC), []),
-           ("a byte that a READ brought", lambda r: completes(r, READ), []),
-           ("a byte that a load found", found_much, ["exposed", "200"]))
+MIXED, CHAIN = ["mixed", "120"], ["fetches", "chain"]
+# What entered rank 1 of a program that puts all of it into what it sends, and which of its bytes is changed.
+ENTERED = ((MIXED, "a time", lambda r: r.get("call") == "clock_gettime", []),
+           (MIXED, "an atomic's result", lambda r: completes(r, ATOMIC), []),
+           (CHAIN, "a byte that a READ brought", lambda r: completes(r, READ), []),
+           (CHAIN, "a byte that a load found", found_word, ["exposed"]))
 
 
 def stopped_at(err, rank):
     """The SN at which the rank is, if it is named as the one that went another way: by its own sums, or by another one's value."""
-    own = re.search(r"rank %d thread 0 SN (\d+): between SN" % rank, err)
+    # Where a load found nothing but at the end, the rank prints what comes of it before it sends anything.
+    own = re.search(r"rank %d thread 0 SN (\d+): (?:between SN|write writes other bytes|.* this rank goes another way)" % rank, err)
     if own:
         return int(own.group(1))
     named = "sends in this replay: that rank goes another way" in err and re.search(r"rank %d, (?:which alone writes there, )?sends in" % rank, err)
@@ -212,16 +246,23 @@ def stopped_at(err, rank):
     return int(there.group(1)) if named and there else 0
 
 
-def changed_on_purpose(tap, directory):
-    """Whatever is changed of what entered a rank, it is this rank that is stopped, and soon."""
-    # Whether a load finds a whole block at once depends on when it comes.
-    for _ in range(5):
-        trace, outputs, problem = record(directory, "mixed", 3, ["mixed", "120"], "--order")
+def recorded_with_all(directory, program):
+    """(the trace in which rank 1 has all that is to be changed, its records, '' or what went wrong)"""
+    # Whether a load finds something new depends on when it comes.
+    for i in range(5):
+        trace, outputs, problem = record(directory, "%s-%d" % (program[0], i), 3, program, "--order")
         problem = problem or exact(directory, trace, outputs)
         of_rank = records(trace, 1)
-        if problem or all(any(map(is_it, of_rank)) for _, is_it, _ in ENTERED):
+        if problem or all(any(map(is_it, of_rank)) for of, _, is_it, _ in ENTERED if of == program):
             break
-    for what, is_it, where in ENTERED:
+    return trace, of_rank, problem
+
+
+def changed_on_purpose(tap, directory):
+    """Whatever is changed of what entered a rank, it is this rank that is stopped, and soon."""
+    recorded = {program[0]: recorded_with_all(directory, program) for program in (MIXED, CHAIN)}
+    for program, what, is_it, where in ENTERED:
+        trace, of_rank, problem = recorded[program[0]]
         copy = os.path.join(directory, "changed.srec")
         found = [r["sn"] for r in firsts(of_rank) if is_it(r)]
         shutil.copytree(trace, copy)
@@ -279,6 +320,7 @@ def main():
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         whole_jobs(tap, directory)
         small = smaller(tap, directory)
+        by_reads(tap, directory)
         by_one_alone(tap, small)
         other_commands(tap, small)
         checks(tap, small)
@@ -288,6 +330,7 @@ def main():
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "plain.sock")
         subprocess.run(LOGD, check=True)
         damaged(tap, directory)
+        other_reads(tap, directory)
     tap.finish()
 
 

@@ -28,6 +28,7 @@ SENT = 60 * (500 + 2000) * 8
 def record(directory, name, option, device=()):
     """(trace, '' or what went wrong)"""
     trace = os.path.join(directory, name + option + ".srec")
+    shutil.rmtree(trace, ignore_errors=True)
     command = roster.SOFTDEV[:-1] + list(device) + ["--", sys.executable, os.path.realpath(roster.__file__), "--inside", name, trace, "all", option]
     status, out, err = run(command, SECONDS, env=dict(os.environ, **roster.ROSTER[name].env))
     return trace, "" if status == 0 else "recorded: %s\n%s%s" % (status, out.decode(errors="replace"), err)

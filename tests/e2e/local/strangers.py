@@ -72,6 +72,17 @@ for t in ts: q.put(None)
 for t in ts: t.join()
 print(done)
 """
+# No register tells one turn of the interpreter's loop from the next.
+TIMER = """
+import signal
+n = x = 0
+def handle(number, frame):
+    global n; n += 1
+signal.signal(signal.SIGALRM, handle); signal.setitimer(signal.ITIMER_REAL, .002, .002)
+while n < 20: x += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(x, n >= 20)
+"""
 DESCRIPTORS = """
 import os, pty, socket
 a, b = socket.socketpair(); f = os.open("/etc/passwd", 0); r, w = os.pipe()
@@ -104,6 +115,7 @@ PROGRAMS = {
     "python-sockets": [PYTHON, "-c", SOCKETS],
     "python-asyncio": [PYTHON, "-c", ASYNCIO],
     "python-threads": [PYTHON, "-c", THREADS],
+    "python-timer": [PYTHON, "-c", TIMER],
     "python-descriptors": [PYTHON, "-c", DESCRIPTORS],
     "sqlite": ["sqlite3", ":memory:", SQL],
     "perl": ["perl", "-e", PERL],
