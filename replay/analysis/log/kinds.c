@@ -45,6 +45,7 @@ static const struct {
     {CALL(wr_set_sge_list), SR_WHAT_SET_SGE_LIST, 0},
     {CALL(wr_set_inline_data), SR_WHAT_SET_INLINE, 0},
     {CALL(wr_set_inline_data_list), SR_WHAT_SET_INLINE_LIST, 0},
+    {CALL(wr_set_ud_addr), SR_WHAT_SET_UD_ADDR, 0},
     {CALL(bind_mw), SR_WHAT_BIND_MW, IBV_WR_BIND_MW},
     {CALL(ibv_create_qp), SR_WHAT_CREATE_QP, 0},
     {CALL(create_qp_ex), SR_WHAT_CREATE_QP_EX, 0},

@@ -44,13 +44,27 @@ static struct qp *find_qp(struct pass *p, uint64_t address)
 	return sr_keymap_get(&p->by_address, address, &at) ? &p->qps[at] : NULL;
 }
 
+static bool add_datagram_end(struct pass *p, uint32_t qp_num)
+{
+	struct sr_links *l = p->l;
+	struct sr_datagram_end *more = one_more(l->datagrams, l->datagrams_n, &l->datagrams_room, sizeof(*more));
+
+	if (!more)
+		return false;
+	l->datagrams = more;
+	l->datagrams[l->datagrams_n++] = (struct sr_datagram_end){p->rank, qp_num};
+	return true;
+}
+
 static struct qp *add_qp(struct pass *p, uint64_t address, uint32_t qp_num, uint32_t type)
 {
 	struct qp *more = one_more(p->qps, p->qps_n, &p->qps_room, sizeof(*p->qps));
 
-	if (!more || sr_keymap_put(&p->by_address, address, p->qps_n))
+	if (!more)
 		return NULL;
 	p->qps = more;
+	if (sr_keymap_put(&p->by_address, address, p->qps_n) || (type == IBV_QPT_UD && !add_datagram_end(p, qp_num)))
+		return NULL;
 	p->qps[p->qps_n] = (struct qp){.qp_num = qp_num, .type = type, .end = SR_NO_END};
 	return &p->qps[p->qps_n++];
 }
@@ -446,6 +460,7 @@ void sr_links_free(struct sr_links *l)
 		free(l->ranks[i].ends);
 	}
 	free(l->ranks);
+	free(l->datagrams);
 	free(l->ends);
 	*l = (struct sr_links){0};
 }

@@ -48,9 +48,17 @@ struct sr_links_rank {
 	uint64_t records;
 };
 
+/* A queue pair for datagrams. */
+struct sr_datagram_end {
+	size_t rank;
+	uint32_t qp_num;
+};
+
 struct sr_links {
 	struct sr_links_rank *ranks;
 	size_t ranks_n;
+	struct sr_datagram_end *datagrams;
+	size_t datagrams_n, datagrams_room;
 	struct sr_end *ends;
 	size_t ends_n, ends_room;
 };

@@ -5,6 +5,7 @@
  *
  * process.c: which rank advances; clocks and exposed regions before its calls
  * queues.c: queue pairs and their connections
+ * datagrams.c: which datagram a completion brought
  * registrations.c: memory regions
  * posts.c: requests (post_send, ibv_bind_mw, the builders)
  * polls.c: completions, and the values that they brought
@@ -47,6 +48,7 @@ struct details {
 	size_t pieces_n, pieces_room;
 	uint64_t operand, expected;
 	uint32_t flags; /* IBV_SEND_* */
+	uint32_t remote_qpn; /* of a datagram */
 };
 
 /* One of a batch that is being built. */
@@ -66,6 +68,23 @@ struct message {
 	uint8_t opcode;
 };
 
+#define DATAGRAM_PIECES 4
+
+struct datagram {
+	size_t rank; /* its sender */
+	struct message message;
+	uint32_t pieces[DATAGRAM_PIECES]; /* their lengths; its checksum depends on them */
+	uint32_t pieces_n; /* 0: one */
+};
+
+/* What a completion says of the datagram that it brought. */
+struct arriving {
+	uint32_t from_qp, to_qp;
+	uint32_t length;      /* without the GRH */
+	const uint8_t *bytes; /* NULL: not known */
+	bool by_length; /* the bytes are not to be relied on */
+};
+
 struct qp {
 	uint64_t address;
 	uint32_t qp_num, type;
@@ -73,6 +92,7 @@ struct qp {
 	bool broken; /* after an error: completions may be of none of its requests */
 	bool is_in_order; /* the program was told that the data of WRITEs comes in order */
 	bool deaf;   /* what it receives cannot be matched: it is not tried any more */
+	bool by_length; /* of datagrams: what came cannot be told by its bytes */
 	size_t end;
 	struct sr_send_queue sends; /* of struct request */
 	struct sr_send_request *spare; /* requests to use again */
@@ -103,7 +123,14 @@ enum blocked {
 	NOT_BLOCKED,
 	BY_EVENT,   /* an order names an event that its rank has not reached */
 	BY_MESSAGE, /* a receive without the send */
+	BY_DATAGRAM, /* the same, of a datagram */
 	BY_MANY,    /* the receiver of what it sends is far behind */
+};
+
+/* How many were sent there when it began to wait. */
+struct awaited_datagram {
+	uint32_t from_qp, to_qp;
+	uint64_t sent;
 };
 
 struct registration {
@@ -122,6 +149,8 @@ struct rank {
 	size_t blocked_on;
 	uint64_t blocked_event;
 	struct qp *blocked_qp; /* it waits for its messages, or has too many of them */
+	struct awaited_datagram awaited;
+	bool in_vain; /* the datagram at hand has no sender */
 	struct qp **qps;
 	size_t qps_n, qps_room;
 	struct sr_keymap by_address, by_number; /* to the place in qps */
@@ -143,6 +172,9 @@ struct process {
 	struct qp **qp_of_end;
 	uint64_t size, posted;
 	struct details details; /* of the request that is being posted */
+	struct datagram_flow *flows;
+	size_t flows_n, flows_room;
+	struct sr_keymap flow_of; /* the two numbers to the place in flows */
 };
 
 /* ------------------------------------------------------------- queue pairs */
@@ -169,6 +201,17 @@ uint32_t sr_log_link_flags(const struct process *p, const struct qp *q);
 
 /* The address in a rank's memory that a key and an iova refer to. */
 uint64_t sr_log_address_of(const struct sr_keymap *keys, uint32_t key, uint64_t iova);
+
+/* ----------------------------------------------------------------- datagrams */
+
+/* A datagram was posted: 0 or -ENOMEM. */
+int sr_log_datagram_sent(struct process *p, const struct qp *q, const struct details *d, const struct datagram *sent);
+/* Stores the datagram that came.  False: its sender has not come so far, or is not recorded. */
+bool sr_log_datagram_received(struct process *p, const struct arriving *a, struct datagram *d);
+/* The rank waits for its sender.  False: nobody can send it any more. */
+bool sr_log_datagram_await(struct process *p, size_t rank, const struct arriving *a);
+bool sr_log_datagram_is_awaited(const struct process *p, size_t rank);
+void sr_log_free_datagrams(struct process *p);
 
 /* --------------------------------------------------------------- registrations */
 

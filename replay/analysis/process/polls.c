@@ -11,7 +11,7 @@
 
 struct completion {
 	uint64_t wr_id;
-	uint32_t status, opcode, byte_len, qp_num;
+	uint32_t status, opcode, byte_len, qp_num, src_qp;
 };
 
 static struct completion get_completion(struct sr_cursor *c, bool extended)
@@ -21,10 +21,10 @@ static struct completion get_completion(struct sr_cursor *c, bool extended)
 
 	if (extended) {
 		sr_get_completion(c, &x);
-		return (struct completion){x.wr_id, x.status, x.opcode, x.byte_len, x.qp_num};
+		return (struct completion){x.wr_id, x.status, x.opcode, x.byte_len, x.qp_num, x.src_qp};
 	}
 	sr_get_ibv_wc(c, &wc);
-	return (struct completion){wc.wr_id, wc.status, wc.opcode, wc.byte_len, wc.qp_num};
+	return (struct completion){wc.wr_id, wc.status, wc.opcode, wc.byte_len, wc.qp_num, wc.src_qp};
 }
 
 /*
@@ -253,36 +253,98 @@ static int sent(struct polling *s, struct qp *q, const struct completion *c)
 	return completing.err;
 }
 
-/*
- * The message that the completion of a receive brought; NULL: its sender is not known.
- * *must_wait: the sender's rank has not come to the send yet.
- */
-static const struct message *message_of(struct polling *s, struct qp *q, bool *must_wait)
+/* Whose message a receive brought. */
+struct sender {
+	size_t rank;    /* SR_NO_RANK: not known */
+	bool is_known;  /* the message, too: */
+	struct message message;
+	uint32_t flags; /* enum sr_plan_flags */
+};
+
+/* 1: the sender's rank has not come to the send yet. */
+static int find_sender(struct polling *s, struct qp *q, struct sender *sender)
 {
 	struct process *p = s->p;
 	struct rank *r = &p->ranks[s->rank];
+	struct qp *other = sr_log_other_end(p, q);
 	size_t from = sr_log_peer_of(p, q);
-	const struct qp *sender = sr_log_other_end(p, q);
 
-	*must_wait = false;
+	*sender = (struct sender){.rank = from, .flags = sr_log_link_flags(p, q)};
 	if (from == SR_NO_RANK || q->deaf)
-		return NULL;
-	if (sender && sender->messages.used)
-		return MESSAGE_AT(sender, 0);
+		return 0;
+	if (other && other->messages.used) {
+		sender->is_known = true;
+		sender->message = *MESSAGE_AT(other, 0);
+		sr_log_pop(&other->messages);
+		return 0;
+	}
 	if (p->ranks[from].over || from == s->rank) {
 		p->counts->unmatched++;
-		return NULL;
+		return 0;
 	}
 	r->blocked = BY_MESSAGE;
 	r->blocked_on = from;
 	r->blocked_qp = q;
-	*must_wait = true;
-	return NULL;
+	return 1;
 }
 
-/* The value comes with this message, which is taken out of its queue. */
-static int take_message(struct polling *s, struct qp *q, const struct message *m,
-			struct sr_value *v)
+/* The bytes of the completion at hand, as far as the segments that follow are its own; NULL: the trace lacks some. */
+static const uint8_t *peek(const struct polling *s, uint32_t length)
+{
+	static uint8_t bytes[16384];
+	struct sr_cursor next = s->poll.segments;
+	uint32_t got = 0;
+
+	if (length > sizeof(bytes))
+		return NULL;
+	for (size_t i = s->segment; got < length && i < s->poll.segments_n; i++) {
+		struct sr_wire_segment segment;
+		struct arrived a;
+
+		sr_get_segment_fields(&next, &segment);
+		if (next.bad)
+			return NULL;
+		a = arrived_of(&segment);
+		if (!a.data || a.length > length - got)
+			return NULL;
+		memcpy(bytes + got, a.data, a.length);
+		got += a.length;
+	}
+	return got == length ? bytes : NULL;
+}
+
+#define GRH ((uint32_t)sizeof(struct ibv_grh)) /* is in front of each datagram, also where the network has none */
+
+static int find_sender_of_datagram(struct polling *s, struct qp *q, const struct completion *c, struct sender *sender)
+{
+	struct rank *r = &s->p->ranks[s->rank];
+	const uint8_t *bytes = peek(s, c->byte_len);
+	struct arriving a = {.from_qp = c->src_qp, .to_qp = q->qp_num};
+	bool in_vain = r->in_vain;
+	struct datagram d;
+
+	*sender = (struct sender){.rank = SR_NO_RANK};
+	r->in_vain = false;
+	if (c->byte_len < GRH || in_vain)
+		return 0;
+	a.length = c->byte_len - GRH;
+	a.bytes = bytes ? bytes + GRH : NULL;
+	sender->is_known = sr_log_datagram_received(s->p, &a, &d);
+	if (!sender->is_known && q->by_length) {
+		a.by_length = true;
+		sender->is_known = sr_log_datagram_received(s->p, &a, &d);
+	}
+	if (sender->is_known) {
+		sender->rank = d.rank;
+		sender->message = d.message;
+		return 0;
+	}
+	r->blocked_qp = q;
+	return sr_log_datagram_await(s->p, s->rank, &a);
+}
+
+/* The value comes with this message. */
+static int take_message(struct polling *s, const struct message *m, struct sr_value *v)
 {
 	struct process *p = s->p;
 
@@ -293,7 +355,6 @@ static int take_message(struct polling *s, struct qp *q, const struct message *m
 	v->request = m->number;
 	v->message_length = m->length;
 	v->message_checksum = m->checksum;
-	sr_log_pop(&sr_log_other_end(p, q)->messages);
 	if (!p->hooks->message)
 		return 0;
 	return p->hooks->message(p->hooks->argument,
@@ -329,25 +390,21 @@ static int report_received(struct polling *s, const struct qp *q, const struct c
 /* 1: it has to wait for the send; nothing was reported then. */
 static int received(struct polling *s, struct qp *q, const struct completion *c)
 {
-	const uint32_t flags = sr_log_link_flags(s->p, q);
-	const struct message *m;
+	struct sender sender;
 	struct sr_value v;
 	int64_t reported;
-	bool must_wait;
 	int err;
 
 	if (c->status != IBV_WC_SUCCESS)
 		return 0;
-	m = message_of(s, q, &must_wait);
-	if (must_wait)
+	if (q->type == IBV_QPT_UD ? find_sender_of_datagram(s, q, c, &sender) : find_sender(s, q, &sender))
 		return 1;
-	if (m)
-		sr_knowledge_message(s->p->knowledge, s->rank, sr_log_peer_of(s->p, q), &m->at,
-				     SR_PLAN_BY_MESSAGE | flags);
+	if (sender.is_known)
+		sr_knowledge_message(s->p->knowledge, s->rank, sender.rank, &sender.message.at, SR_PLAN_BY_MESSAGE | sender.flags);
 	v = new_value(s);
-	v.from = sr_log_peer_of(s->p, q);
-	v.flags = flags;
-	if (m && (err = take_message(s, q, m, &v)))
+	v.from = sender.rank;
+	v.flags = sender.flags;
+	if (sender.is_known && (err = take_message(s, &sender.message, &v)))
 		return err;
 	err = report_received(s, q, c, &v);
 	if (err)

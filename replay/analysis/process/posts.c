@@ -9,28 +9,39 @@
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/wire.h"
 
+/* It is in flight until its receiver has got it. */
+static int put_in_flight(struct process *p, size_t rank, struct qp *q, const struct request *rq, const struct details *d, uint64_t checksum)
+{
+	const struct qp *other = sr_log_other_end(p, q);
+	const struct message m = {.at = rq->at,
+				  .posted = rq->posted,
+				  .length = rq->length,
+				  .checksum = checksum,
+				  .number = rq->number,
+				  .opcode = rq->opcode};
+	struct message *to;
+
+	if (q->type == IBV_QPT_UD)
+		return sr_log_datagram_sent(p, q, d, &(struct datagram){.rank = rank, .message = m});
+	if (sr_log_peer_of(p, q) == SR_NO_RANK || (other && other->deaf))
+		return 0;
+	to = sr_log_push(&q->messages, sizeof(*to));
+	if (!to)
+		return -ENOMEM;
+	*to = m;
+	return 0;
+}
+
 static int posted(struct process *p, size_t rank, struct qp *q, struct request *rq,
 		  const struct details *d, uint64_t checksum, uint32_t rkey)
 {
-	struct message *m;
 	size_t to = sr_log_peer_of(p, q);
 	const struct qp *other = sr_log_other_end(p, q);
 	uint64_t is;
 
 	rq->posted = ++p->posted;
-	if (sr_log_add_request(q, rq))
+	if (sr_log_add_request(q, rq) || (sr_op(rq->opcode) & SR_OP_RECEIVED && put_in_flight(p, rank, q, rq, d, checksum)))
 		return -ENOMEM;
-	if (sr_op(rq->opcode) & SR_OP_RECEIVED && to != SR_NO_RANK && !(other && other->deaf)) {
-		m = sr_log_push(&q->messages, sizeof(*m));
-		if (!m)
-			return -ENOMEM;
-		*m = (struct message){.at = rq->at,
-				      .posted = rq->posted,
-				      .length = rq->length,
-				      .checksum = checksum,
-				      .number = rq->number,
-				      .opcode = rq->opcode};
-	}
 	if (!p->hooks->posted)
 		return 0;
 	return p->hooks->posted(
@@ -127,6 +138,7 @@ static int post_one(struct process *p, size_t rank, struct qp *q, struct sr_curs
 	p->details.flags = w.send_flags;
 	p->details.operand = w.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? w.swap : w.compare_add;
 	p->details.expected = w.compare_add;
+	p->details.remote_qpn = w.remote_qpn;
 	rq = (struct request){
 	    .at = *sr_knowledge_now(p->knowledge, rank),
 	    .send = {.wr_id = w.wr_id,
@@ -242,6 +254,17 @@ static int build(struct qp *q, const struct sr_log_call *c)
 	return first.bad || last.bad ? -EBADMSG : 0;
 }
 
+static int set_destination(struct qp *q, const struct sr_log_call *c)
+{
+	struct sr_cursor at = {.p = c->in, .end = c->in + c->in_size};
+	struct sr_in_wr_set_ud_addr in;
+
+	sr_get_in_wr_set_ud_addr(&at, &in);
+	if (q->batch_n)
+		q->batch[q->batch_n - 1].details.remote_qpn = in.remote_qpn;
+	return at.bad ? -EBADMSG : 0;
+}
+
 static int set_data(struct process *p, size_t rank, struct qp *q, const struct sr_log_call *c)
 {
 	struct sr_cursor at = {.p = c->in, .end = c->in + c->in_size};
@@ -316,6 +339,8 @@ int sr_log_batch(struct process *p, size_t rank)
 	case SR_WHAT_SET_INLINE:
 	case SR_WHAT_SET_INLINE_LIST:
 		return set_data(p, rank, q, c);
+	case SR_WHAT_SET_UD_ADDR:
+		return set_destination(q, c);
 	case SR_WHAT_BATCH_COMPLETE:
 		for (size_t i = 0; !c->result && i < q->batch_n && !err; i++) {
 			struct built *b = &q->batch[i];

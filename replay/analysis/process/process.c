@@ -295,6 +295,8 @@ static bool is_blocked(const struct process *p, size_t rank)
 		sender = sr_log_other_end(p, r->blocked_qp);
 		return !p->ranks[r->blocked_on].over && !r->blocked_qp->deaf &&
 		       !(sender && sender->messages.used);
+	case BY_DATAGRAM:
+		return sr_log_datagram_is_awaited(p, rank);
 	case BY_MANY:
 		return !p->ranks[r->blocked_on].over &&
 		       r->blocked_qp->messages.used >= MANY_MESSAGES / 2;
@@ -323,6 +325,17 @@ static size_t next_rank(const struct process *p, bool many)
 	return best;
 }
 
+/* Its bytes may have come into memory that the record does not have: then its length has to do. */
+static void go_on_without_datagram(struct process *p, struct rank *r)
+{
+	r->blocked = NOT_BLOCKED;
+	if (r->blocked_qp->by_length) {
+		r->in_vain = true;
+		p->counts->unmatched++;
+	}
+	r->blocked_qp->by_length = true;
+}
+
 /*
  * All ranks are blocked.  A receive may lack its send.  Clock orders cannot block in a trace of
  * one run.
@@ -332,6 +345,12 @@ static int unblock(struct process *p)
 	const struct rank *r;
 	size_t i;
 
+	for (i = 0; i < p->n; i++) {
+		if (p->ranks[i].over || p->ranks[i].blocked != BY_DATAGRAM)
+			continue;
+		go_on_without_datagram(p, &p->ranks[i]);
+		return 0;
+	}
 	for (i = 0; i < p->n; i++) {
 		struct qp *q = p->ranks[i].blocked_qp;
 
@@ -467,6 +486,7 @@ int sr_process(struct sr_trace *t, const struct sr_links *links, const bool *gro
 		close_ranks(&p);
 	sr_knowledge_free(p.knowledge);
 	free(p.details.pieces);
+	sr_log_free_datagrams(&p);
 	free(p.qp_of_end);
 	free(p.ranks);
 	return ret;
