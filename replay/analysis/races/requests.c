@@ -113,6 +113,12 @@ static int add_remote(struct sr_collect *c, struct sr_collected_request *rq, str
 	return add_access(c, rq, a);
 }
 
+/* May the device read the memory again, because a packet was lost?  Unreliable connections and datagrams send once. */
+static bool sends_again(uint32_t type)
+{
+	return type != IBV_QPT_UC && type != IBV_QPT_UD;
+}
+
 static int add_local(struct sr_collect *c, struct sr_collected_request *rq, struct sr_access a, const struct sr_posted *p)
 {
 	int err = 0;
@@ -121,7 +127,10 @@ static int add_local(struct sr_collect *c, struct sr_collected_request *rq, stru
 	a.from = rq->r.post;
 	a.until = SR_NO_MOMENT;
 	a.kind = sr_op(p->opcode) & SR_OP_SCATTERS ? SR_ACCESS_SCATTER : SR_ACCESS_GATHER;
-	a.gathered = a.kind == SR_ACCESS_GATHER ? rq->r.effect : SR_NO_MOMENT;
+	if (a.kind == SR_ACCESS_GATHER && sends_again(p->type))
+		a.gathered = rq->r.effect;
+	else if (a.kind == SR_ACCESS_GATHER)
+		a.until = rq->r.effect;
 	for (size_t i = 0; i < p->pieces_n && !err; i++) {
 		a.begin = p->pieces[i].address;
 		a.end = a.begin + p->pieces[i].length;
