@@ -223,12 +223,13 @@ enum sr_group_write_kind {
 	SR_GROUP_SHARED, /* never in the file: stored by a CPU through another mapping of this memory */
 	SR_GROUP_FETCHED, /* as UNSEEN, but what came is from a READ of the member from another one */
 	SR_GROUP_LOCK,    /* a lock of libc's of the member is here; has no bytes */
+	SR_GROUP_HEADER,  /* of a datagram of the origin's, which the network has put in front of it; has no bytes */
 	SR_GROUP_ENTERED, /* brought by a completion, but the program may have loaded it before that */
 };
 
 static inline bool sr_group_has_no_bytes(uint16_t kind)
 {
-	return kind == SR_GROUP_UNSEEN || kind == SR_GROUP_FETCHED || kind == SR_GROUP_LOCK;
+	return kind == SR_GROUP_UNSEEN || kind == SR_GROUP_FETCHED || kind == SR_GROUP_LOCK || kind == SR_GROUP_HEADER;
 }
 
 /* It says what may be in memory at some time, and is no change that others find there. */

@@ -111,6 +111,31 @@ static const struct sr_group_write *own_of_kind(const struct sr_producers *p, co
 	return NULL;
 }
 
+/* The datagram whose header has the byte's place: the last one before the sample, or the first one polled after it. */
+static const struct sr_group_write *header_at(const struct sr_producers *p, const struct sr_sample *k, const struct sr_writes *m,
+					      const struct sr_writers *writers, uint32_t at)
+{
+	const struct sr_group_write *before = NULL, *after = NULL;
+	uint64_t before_number = 0, after_number = UINT64_MAX, addr = k->l.addr + at;
+
+	for (uint32_t i = 0; i < p->e.group->members; i++)
+		for (size_t n = writers->of[i].first; n < writers->of[i].end; n++) {
+			const struct sr_group_write *w = sr_writes_at(m, n);
+			uint64_t number = sr_writes_number(m, n);
+
+			if (w->kind != SR_GROUP_HEADER || addr - w->addr >= w->length)
+				continue;
+			if (number < k->l.writes && number >= before_number) {
+				before = w;
+				before_number = number;
+			} else if (number >= k->l.writes && number < after_number) {
+				after = w;
+				after_number = number;
+			}
+		}
+	return before ? before : after;
+}
+
 /*
  * A byte that no write explains.  Memory that nobody has written is zero.  A page that is
  * passed through, where a fetch may arrive, is not followed: nothing can be said about it.
@@ -133,6 +158,8 @@ static struct verdict judge_byte(const struct sr_producers *p, const struct sr_s
 		return (struct verdict){.by = SHARED};
 	/* A READ of this process from another member may have brought it. */
 	if (k->l.seen && (w = own_of_kind(p, k, m, writers, at, SR_GROUP_FETCHED)))
+		return (struct verdict){.by = BY_WRITE, .origin = w->origin};
+	if (k->l.seen && (w = header_at(p, k, m, writers, at)))
 		return (struct verdict){.by = BY_WRITE, .origin = w->origin};
 	/* Libc stores into locks in real calls, which a replay does not make. */
 	if (k->l.seen && (w = own_of_kind(p, k, m, writers, at, SR_GROUP_LOCK)))

@@ -37,6 +37,21 @@ struct sr_group_channel *sr_channel(const struct sr_group_key *key)
 	return NULL;
 }
 
+struct sr_group_channel *sr_channel_if_any(const struct sr_group_key *key)
+{
+	for (uint32_t i = 0; i < SR_GROUP_CHANNELS; i++) {
+		struct sr_group_channel *c = &sr_group_memory->channel[(hash(key) + i) % SR_GROUP_CHANNELS];
+		uint32_t state = atomic_load(&c->state);
+
+		/* One that is being entered has no message so far. */
+		if (!state)
+			return NULL;
+		if (state == 2 && sr_group_same_key(&c->key, key))
+			return c;
+	}
+	return NULL;
+}
+
 static uint32_t number_of(const struct sr_group_channel *c)
 {
 	return (uint32_t)(c - sr_group_memory->channel);

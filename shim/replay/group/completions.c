@@ -9,6 +9,7 @@
 #include "logd/base/opcodes.h"
 #include "logd/base/page.h"
 #include "shim/memory/heap.h"
+#include "shim/replay/group/datagrams.h"
 #include "shim/replay/group/fetches.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/group/read_again.h"
@@ -66,6 +67,7 @@ struct walk {
 	const struct sr_request_qp *q;
 	const struct sr_request *r;
 	uint32_t length;
+	uint32_t header; /* the first ones, which no piece has together with others */
 	uint32_t from; /* of those, before the piece at hand */
 	uint32_t done; /* of those, with it */
 	uint32_t element, in_element;
@@ -83,6 +85,8 @@ static bool next_piece(struct walk *w, struct sr_value *v)
 		return false;
 	v->addr = s->addr + w->in_element;
 	v->length = s->length - w->in_element < left ? s->length - w->in_element : left;
+	if (w->done < w->header && v->length > w->header - w->done)
+		v->length = w->header - w->done;
 	v->length = alike(v->addr, v->length);
 	v->bytes = sr_mr_memory(w->q->qp->context, s->lkey, v->addr, v->length);
 	w->from = w->done;
@@ -91,17 +95,16 @@ static bool next_piece(struct walk *w, struct sr_value *v)
 	return true;
 }
 
-/* Does the memory of the receive hold the bytes of the channel's message, as far as the program knows? */
-static bool holds(const struct sr_request_qp *q, const struct sr_group_channel *in,
-		  const struct sr_request *r, const struct sr_group_message *m)
+bool sr_request_holds(const struct sr_request_qp *q, const struct sr_group_channel *in, const struct sr_request *r,
+		      uint32_t header, const struct sr_group_message *m)
 {
-	struct walk w = {.q = q, .r = r, .length = m->length};
+	struct walk w = {.q = q, .r = r, .length = header + m->length, .header = header};
 	struct sr_value v = {.t = NULL};
 
 	while (next_piece(&w, &v))
-		if (v.bytes && !is_exposed(v.addr, v.length) && !sr_value_is_sent(&v, in, m, w.from))
+		if (w.from >= header && v.bytes && !is_exposed(v.addr, v.length) && !sr_value_is_sent(&v, in, m, w.from - header))
 			return false;
-	return w.done == m->length;
+	return w.done == w.length;
 }
 
 /* Does the poll's record lack bytes that came into the first memory of this receive, and has not got them so far? */
@@ -129,7 +132,7 @@ static struct sr_request *find_shared(const struct sr_thread *t, const struct sr
 	*certain = !first || !sr_recv_find(first->next, wr_id);
 	if (*certain || !m)
 		return (struct sr_request *)first;
-	while (r && !is_lacking(&t->received, (struct sr_request *)r) && !holds(q, q->in, (struct sr_request *)r, m))
+	while (r && !is_lacking(&t->received, (struct sr_request *)r) && !sr_request_holds(q, q->in, (struct sr_request *)r, 0, m))
 		r = sr_recv_find(r->next, wr_id);
 	*certain = r != NULL;
 	return (struct sr_request *)(r ? r : first);
@@ -205,16 +208,21 @@ static void compare_received(struct sr_thread *t, struct sr_request_qp *q,
 			     struct sr_group_channel *in, const struct sr_request *r,
 			     uint32_t length, const struct sr_group_message *m)
 {
-	struct walk w = {.q = q, .r = r, .length = length};
+	const uint32_t header = q->qp->qp_type == IBV_QPT_UD ? SR_DATAGRAM_HEADER : 0;
+	struct walk w = {.q = q, .r = r, .length = length, .header = header};
 	struct sr_value v = {.t = t};
 
 	while (next_piece(&w, &v)) {
-		bool enters = v.bytes && !is_exposed(v.addr, v.length);
+		bool enters = v.bytes && !is_exposed(v.addr, v.length), is_header = w.from < header;
 
-		if (enters)
-			enter(&v, q, r, in, m, w.from);
-		if (v.bytes && m && (!enters || may_be_loaded_before(&v)))
-			land(in, m, w.from, v.addr, v.length, enters ? SR_GROUP_ENTERED : SR_GROUP_BYTES);
+		if (v.bytes && is_header && m && !enters)
+			sr_contents_expected(&m->origin, SR_GROUP_HEADER, v.addr, v.length);
+		if (enters && is_header && m)
+			sr_value_is_header(&v, m);
+		else if (enters)
+			enter(&v, q, r, in, m, w.from - header);
+		if (v.bytes && m && !is_header && (!enters || may_be_loaded_before(&v)))
+			land(in, m, w.from - header, v.addr, v.length, enters ? SR_GROUP_ENTERED : SR_GROUP_BYTES);
 	}
 }
 
@@ -250,7 +258,7 @@ static bool fits(const struct sr_request_qp *q, const struct sr_group_channel *i
 	if (by_write || wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
 		return by_write && wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM &&
 		       m->written == wc->byte_len;
-	return m->length == wc->byte_len && holds(q, in, r, m);
+	return m->length == wc->byte_len && sr_request_holds(q, in, r, 0, m);
 }
 
 static bool find_surviving(void *argument)
@@ -308,6 +316,28 @@ static bool received_before_reset(struct sr_thread *t, struct sr_request_qp *q,
 	return true;
 }
 
+/* Where several receives have this wr_id, nobody knows which one it came into, nor from whom. */
+static void received_datagram(struct sr_thread *t, struct sr_request_qp *q, struct sr_recv_queue *receives, const struct ibv_wc *wc)
+{
+	struct sr_group_channel *in = NULL;
+	struct sr_group_message m;
+	struct sr_request *r;
+	bool certain = true;
+
+	if (q->qp->srq)
+		r = find_shared(t, receives, q, wc->wr_id, NULL, &certain);
+	else
+		r = (struct sr_request *)sr_recv_queue_match(receives, false, wc->wr_id);
+	if (!r)
+		return;
+	sr_recv_queue_remove(receives, &r->receive);
+	if (certain) {
+		in = sr_datagram_received(q, r, wc, &m);
+		compare_received(t, q, in, r, wc->byte_len, in ? &m : NULL);
+	}
+	sr_request_free(r);
+}
+
 /* A receive of the queue pair has completed. */
 static void received(struct sr_thread *t, struct sr_request_qp *q, const struct ibv_wc *wc)
 {
@@ -318,6 +348,10 @@ static void received(struct sr_thread *t, struct sr_request_qp *q, const struct 
 
 	if (!receives)
 		return;
+	if (q->qp->qp_type == IBV_QPT_UD) {
+		received_datagram(t, q, receives, wc);
+		return;
+	}
 	r = (struct sr_request *)sr_recv_queue_match(receives, is_shared, wc->wr_id);
 	if (q->qp->qp_type == IBV_QPT_UC)
 		known = next_surviving(q, r, wc, &m);
@@ -327,8 +361,7 @@ static void received(struct sr_thread *t, struct sr_request_qp *q, const struct 
 		r = find_shared(t, receives, q, wc->wr_id, known ? &m : NULL, &certain);
 	if (r)
 		sr_recv_queue_remove(receives, &r->receive);
-	/* Datagrams are not compared: counting messages does not identify their sender. */
-	if (r && certain && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM && q->qp->qp_type != IBV_QPT_UD)
+	if (r && certain && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)
 		compare_received(t, q, q->in, r, wc->byte_len, known ? &m : NULL);
 	if (known)
 		sr_channel_release(q->in, &m);

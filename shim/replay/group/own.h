@@ -12,6 +12,7 @@
  *   contents.c  what a process itself stores where its peers may READ it
  *   transfer.c  moves bytes from member to member: through the file, or over a device
  *   requests.c, posts.c, completions.c   queue pairs and their requests (requests.h)
+ *   datagrams.c  what queue pairs without a connection send (datagrams.h)
  *   values.c    compares values with what the group produced, and reports them
  *
  * A caller holds sr_group_lock.  There are two exceptions: any thread may call progress.c at
@@ -110,6 +111,8 @@ struct sr_group_origin sr_progress_seen(uint32_t member);
 
 /* NULL if there are too many channels. */
 struct sr_group_channel *sr_channel(const struct sr_group_key *key);
+/* NULL if nobody has asked for it yet. */
+struct sr_group_channel *sr_channel_if_any(const struct sr_group_key *key);
 
 /* ---------------------------------------------------------------- transfer.c */
 
@@ -203,7 +206,7 @@ void sr_history_void(uint32_t member, uint64_t number, uint64_t addr);
 bool sr_contents_begin(void);
 /* The memory becomes an exposed region: adds its contents to the history. */
 void sr_contents_region(struct sr_thread *t, uint64_t addr, uint64_t length);
-/* From now on, bytes that the process requested may arrive in this range: SR_GROUP_UNSEEN or SR_GROUP_FETCHED. */
+/* From now on, bytes that the process requested may arrive in this range: a kind without bytes. */
 void sr_contents_expected(const struct sr_group_origin *origin, enum sr_group_write_kind kind, uint64_t addr, uint32_t n);
 /* What the page was before it was passed through; NULL: it is not, or there is no copy. */
 const uint8_t *sr_contents_before(uint64_t page);
@@ -245,6 +248,8 @@ struct sr_landing {
 /* A message brought the value; `from`: its offset in the message. */
 void sr_value_received(const struct sr_value *v, struct sr_group_channel *c,
 		       const struct sr_group_message *m, uint32_t from, const struct sr_landing *landing);
+/* The network has put it in front of this datagram: it came with it, and is not compared. */
+void sr_value_is_header(const struct sr_value *v, const struct sr_group_message *m);
 /* The record lacks the value's bytes: stores those of the message in the program's memory. */
 void sr_value_produced(const struct sr_value *v, struct sr_group_channel *c,
 		       const struct sr_group_message *m, uint32_t from);

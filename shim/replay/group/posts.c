@@ -4,6 +4,7 @@
 
 #include "logd/base/opcodes.h"
 #include "shim/memory/heap.h"
+#include "shim/replay/group/datagrams.h"
 #include "shim/replay/group/fetches.h"
 #include "shim/verbs/objects.h"
 
@@ -83,12 +84,16 @@ static void post(struct sr_thread *t, struct sr_request_qp *q, struct sr_request
 		expect(r, origin, q->peer < 0 ? SR_GROUP_UNSEEN : SR_GROUP_FETCHED);
 		begin_fetch(q, r);
 	}
-	if (q->peer < 0)
+	if (q->peer < 0 && q->qp->qp_type != IBV_QPT_UD)
 		return;
 	if (sr_group_over_device() && !by)
 		atomic_fetch_add(&sr_group_memory->proxy.others, 1);
 	if (does & SR_OP_GATHERS)
 		n = pieces_of(q, r, pieces, MAX_PIECES);
+	if (q->qp->qp_type == IBV_QPT_UD) {
+		sr_datagram_sent(q, r, origin, pieces, n);
+		return;
+	}
 	if (does & SR_OP_CHANGES && does & SR_OP_GATHERS)
 		sr_history_add((uint32_t)q->peer, origin, SR_GROUP_BYTES, r->remote_addr, by,
 			       pieces, n);
@@ -114,6 +119,8 @@ static struct sr_request *of_send_wr(const struct sr_request_qp *q, const struct
 	r->send.signaled = q->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	r->is_inline = wr->send_flags & IBV_SEND_INLINE;
 	r->imm_data = wr->imm_data;
+	if (q->qp->qp_type == IBV_QPT_UD)
+		r->remote_qpn = wr->wr.ud.remote_qpn;
 	if (sr_op(wr->opcode) & SR_OP_ATOMIC) {
 		r->remote_addr = wr->wr.atomic.remote_addr;
 		r->compare_add = wr->wr.atomic.compare_add;
@@ -260,6 +267,9 @@ static void set_data(enum sr_call_number n, struct sr_request *r, const uint64_t
 	case SR_CALL_wr_set_inline_data_list:
 		set_inline(r, (void *)a[2], a[1]);
 		break;
+	case SR_CALL_wr_set_ud_addr:
+		r->remote_qpn = (uint32_t)a[2];
+		break;
 	default:
 		break;
 	}
@@ -268,7 +278,7 @@ static void set_data(enum sr_call_number n, struct sr_request *r, const uint64_t
 static bool sets_data(enum sr_call_number n)
 {
 	return n == SR_CALL_wr_set_sge || n == SR_CALL_wr_set_sge_list ||
-	       n == SR_CALL_wr_set_inline_data || n == SR_CALL_wr_set_inline_data_list;
+	       n == SR_CALL_wr_set_inline_data || n == SR_CALL_wr_set_inline_data_list || n == SR_CALL_wr_set_ud_addr;
 }
 
 void sr_request_build(enum sr_call_number n, const uint64_t *a)

@@ -253,6 +253,7 @@ static void completed_one(struct sr_thread *t, struct ibv_cq_ex *cq)
 	    .opcode = c->opcode,
 	    .byte_len = c->byte_len,
 	    .qp_num = c->qp_num,
+	    .src_qp = c->src_qp,
 	};
 	sr_request_completed(t, ibv_cq_ex_to_cq(cq), &wc);
 }

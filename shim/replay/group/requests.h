@@ -31,6 +31,7 @@ struct sr_request {
 	uint64_t change; /* atomic: its entry in the peer's history; 0: none */
 	uint64_t fetch;  /* READ, atomic: its first element in fetches.c; receive: the latest end there when it was posted */
 	uint32_t imm_data;
+	uint32_t remote_qpn; /* of a datagram */
 	struct sr_buf inlined; /* from the builders, which copy inline data at once */
 	bool is_inline;
 	struct ibv_sge *sge;
@@ -98,5 +99,12 @@ void sr_request_drop_batch(struct sr_request_qp *q);
 /* --------------------------------------------------------- completions.c */
 
 void sr_request_completed(struct sr_thread *t, struct ibv_cq *cq, const struct ibv_wc *wc);
+
+/*
+ * Does the memory of the receive hold the bytes of the channel's message, as far as the program knows?  header: what comes
+ * in front of the message there.
+ */
+bool sr_request_holds(const struct sr_request_qp *q, const struct sr_group_channel *in, const struct sr_request *r,
+		      uint32_t header, const struct sr_group_message *m);
 
 #endif

@@ -201,6 +201,11 @@ void sr_value_received(const struct sr_value *v, struct sr_group_channel *c,
 	contradict(v, c, m, from, d.first);
 }
 
+void sr_value_is_header(const struct sr_value *v, const struct sr_group_message *m)
+{
+	report(v, 0, v->length, &m->origin, 0);
+}
+
 void sr_value_produced(const struct sr_value *v, struct sr_group_channel *c,
 		       const struct sr_group_message *m, uint32_t from)
 {
