@@ -9,6 +9,7 @@
 #ifndef SHIM_CORE_CODEC_H
 #define SHIM_CORE_CODEC_H
 
+#include <linux/aio_abi.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdbool.h>

@@ -19,6 +19,7 @@
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/files/fds.h"
+#include "shim/files/outputs.h"
 #include "shim/files/private.h"
 #include "shim/files/uncompared.h"
 
@@ -109,12 +110,31 @@ static void say_missing(int fd, long err)
 		sr_engine->fail();
 }
 
+static void output(struct output *o, size_t n)
+{
+	uint64_t before = hold_sigpipe();
+	long err = write_all(o, n);
+
+	drop_sigpipe(before, err);
+	if (err && err != -EPIPE)
+		say_missing(o->fd, err);
+}
+
+void sr_output_again(int fd, const struct iovec *iov, size_t n, long offset, long flags)
+{
+	struct output o = {.fd = fd, .iov = iov, .offset = offset, .flags = flags};
+
+	if (sr_fd_captured(fd))
+		return;
+	if (sr_syscall(SYS_lseek, fd, 0, SEEK_CUR, 0, 0, 0) == -ESPIPE)
+		o.offset = -1;
+	output(&o, n);
+}
+
 void sr_replayed_output(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	const struct iovec one = {(void *)a[1], a[2]};
 	struct output o = {.fd = (int)a[0], .iov = &one, .offset = -1};
-	uint64_t before;
-	long err;
 
 	if ((int64_t)result <= 0 || sr_fd_captured(o.fd))
 		return;
@@ -141,11 +161,7 @@ void sr_replayed_output(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 	default:
 		break;
 	}
-	before = hold_sigpipe();
-	err = write_all(&o, result);
-	drop_sigpipe(before, err);
-	if (err && err != -EPIPE)
-		say_missing(o.fd, err);
+	output(&o, result);
 }
 
 /* ------------------------------------------------- from descriptor to descriptor */

@@ -397,12 +397,12 @@ void sr_replayed_recvmsg(const struct sr_call_desc *d, uint64_t *a, uint64_t res
 
 /*
  * A call that sets a signal mask for its duration. Signals that the shim claims are never blocked
- * (signals.h). The mask is the argument before its size; pselect6 has both in memory.
+ * (signals.h). The mask is the argument before its size; pselect6 and io_pgetevents have both in memory.
  */
 uint64_t sr_invoke_masked(const struct sr_call_desc *d, uint64_t *a)
 {
 	uint64_t words[6], pair[2];
-	bool packed = d->nr == SYS_pselect6;
+	bool packed = d->nr == SYS_pselect6 || d->nr == SYS_io_pgetevents;
 	int at = packed ? 5 : d->nargs - 2;
 	sigset_t given, copy;
 

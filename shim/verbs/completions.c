@@ -72,6 +72,20 @@ static void add_outside_of_exposed_regions(struct sr_received *r, add_function *
 	}
 }
 
+void sr_received_none(struct sr_received *r)
+{
+	r->count = 0;
+	r->unproven = 0;
+}
+
+void sr_received_add(struct sr_received *r, void *p, uint32_t length)
+{
+	if (length && sr_regions_on && sr_exposed_touches(p, length))
+		add_outside_of_exposed_regions(r, add_piece, p, length);
+	else if (length)
+		add_piece(r, p, length);
+}
+
 static void add_list(struct sr_received *r, add_function *add, struct sr_wqe *wqe, uint32_t length)
 {
 	for (uint32_t i = 0; i < wqe->num_sge && length; i++) {

@@ -239,6 +239,10 @@ extern bool sr_leaves_out SR_HIDDEN;
 struct sr_left_out;
 void sr_received_expect(struct sr_received *r, void *p, const struct sr_left_out *l);
 
+/* Lists what a call brought that is no poll.  What lies in exposed memory is left out: loads find it there. */
+void sr_received_none(struct sr_received *r);
+void sr_received_add(struct sr_received *r, void *p, uint32_t length);
+
 /*
  * The queue pair is reset or destroyed: lists the memory of outstanding fetches, which may have
  * brought bytes although no completion will say so.

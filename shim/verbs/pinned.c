@@ -327,7 +327,7 @@ static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, u
 	}
 }
 
-static void pin_nothing(struct sr_pinned *p)
+void sr_regions_pin_none(struct sr_pinned *p)
 {
 	p->n = 0;
 	p->pieces = p->few;
@@ -339,9 +339,14 @@ static void pin_nothing(struct sr_pinned *p)
 	p->output.memory = NULL;
 }
 
+void sr_regions_pin_more(struct sr_pinned *p, const void *addr, size_t length)
+{
+	pin(p, addr, length);
+}
+
 void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
 {
-	pin_nothing(p);
+	sr_regions_pin_none(p);
 	p->arguments = a;
 	p->arguments_n = d->nargs;
 	p->blocks = d->flags & SR_CALL_BLOCKS;
@@ -354,7 +359,7 @@ void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned 
 /* The argument that follows a buffer may be its length. */
 void sr_regions_pin_words(const uint64_t a[6], struct sr_pinned *p)
 {
-	pin_nothing(p);
+	sr_regions_pin_none(p);
 	for (int i = 0; i < 6; i++)
 		pin(p, (const void *)a[i],
 		    i < 5 && a[i + 1] > SR_STRUCT_BYTES && a[i + 1] < 1ul << 30 ? a[i + 1]

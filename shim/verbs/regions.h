@@ -122,6 +122,9 @@ void sr_regions_call_ends(struct sr_pinned *p);
 void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p);
 /* The same for an undescribed system call: treats every argument as a possible address. */
 void sr_regions_pin_words(const uint64_t a[6], struct sr_pinned *p);
+/* The same for memory that the arguments do not lead to: piece by piece, after pin_none. */
+void sr_regions_pin_none(struct sr_pinned *p);
+void sr_regions_pin_more(struct sr_pinned *p, const void *addr, size_t length);
 void sr_regions_unpin(struct sr_pinned *p);
 
 /* The bytes that a request is about to send, as the program has seen them. */

@@ -20,13 +20,13 @@ def names_of(tap, program, **options):
     return names
 
 
-def main(program, problem, times=lambda case, runs: runs):
-    """problem(directory, case, N), N from 1: '' or what is wrong with one recording and its replay."""
+def main(program, problem, times=lambda case, runs: runs, more=()):
+    """more: cases that the program does not have. problem(directory, case, N), N from 1: '' or what is wrong with one recording and its replay."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
-        for case in sys.argv[2:] or names_of(tap, program):
+        for case in sys.argv[2:] or names_of(tap, program) + list(more):
             detail = ""
             for n in range(1, times(case, runs) + 1):
                 detail = problem(directory, case, n)

@@ -34,6 +34,7 @@
 #include "shim/process/segments.h"
 #include "shim/threads/libc_order.h"
 #include "shim/threads/program_threads.h"
+#include "shim/verbs/aio.h"
 #include "shim/verbs/objects.h"
 #include "wire.gen.h"
 
@@ -190,6 +191,11 @@ void sr_put_message(struct sr_buf *b, const struct msghdr *m, ssize_t size);
 void sr_deliver_message(struct sr_cursor *c, struct msghdr *m, ssize_t size);
 void sr_put_messages(struct sr_buf *b, const struct mmsghdr *m, int n);
 void sr_deliver_messages(struct sr_cursor *c, struct mmsghdr *m, int n);
+
+/* Asynchronous reads and writes. */
+void sr_put_aio_requests(struct sr_buf *b, struct iocb *const *list, long n);
+void sr_put_aio_events(struct sr_buf *b, const struct io_event *events, long n);
+void sr_deliver_aio_events(struct sr_cursor *c, struct io_event *events, long n);
 
 void sr_put_fdset(struct sr_buf *b, const fd_set *set, int n);
 void sr_deliver_fdset(struct sr_cursor *c, fd_set *set, int n);

@@ -77,6 +77,8 @@ BY_HAND = {
     'message_lengths': 'u32[]',
     'ioctl_answer': 'bytes',
     'shm_change': 'bytes',
+    'aio_requests': 'aio_request[]',
+    'aio_events': 'aio_event[]',
 }
 
 # Where operation pointers are: kind -> C type of the struct.

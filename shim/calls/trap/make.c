@@ -20,6 +20,8 @@ long sr_make_call(const struct sr_trapped *c, enum sr_call_number n)
 {
 	uint64_t result;
 
+	/* For a call that receives (calls.def). */
+	c->a[sr_calls[n].nargs] = (uintptr_t)&c->t->received;
 	c->t->raw = true;
 	c->t->raw_stack = (uintptr_t)c->uc->uc_mcontext.gregs[REG_RSP];
 	result = sr_call(n, c->a, c->site);
@@ -42,7 +44,7 @@ long sr_make_on_memory(long nr, const uint64_t a[6])
 
 long sr_make_unknown(const struct sr_trapped *c)
 {
-	uint64_t described[2] = {(uint64_t)c->nr, (uintptr_t)c->a};
+	uint64_t described[SR_MAX_ARGS + 1] = {(uint64_t)c->nr, (uintptr_t)c->a};
 	struct sr_trapped as_call = *c;
 	long result;
 

@@ -13,7 +13,7 @@
 struct sr_trapped {
 	struct sr_thread *t;
 	long nr;
-	uint64_t *a; /* its six arguments */
+	uint64_t *a; /* its six arguments, with room for one word more */
 	ucontext_t *uc;
 	void *site;
 };

@@ -327,7 +327,7 @@ static bool on_sigsys(siginfo_t *info, ucontext_t *uc)
 {
 	struct sr_thread *t = &sr_self;
 	const bool on_own = t->signals.stack.own;
-	uint64_t a[6];
+	uint64_t a[SR_MAX_ARGS + 1];
 
 	if (info->si_code != SYS_USER_DISPATCH)
 		return false;

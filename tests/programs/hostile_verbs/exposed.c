@@ -2,6 +2,7 @@
 /* exposed.c: locks, faults and variables beside memory that peers write. */
 #include "hostile_verbs/shared.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -17,6 +18,8 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <linux/aio_abi.h>
 
 /* Locks that share a page with memory that peers write: the kernel looks at them. */
 struct shared {
@@ -474,7 +477,56 @@ static void an_exposed_region_that_vanishes(void)
 	printf("dereg %d\n", ibv_dereg_mr(region));
 }
 
+static long transfer(aio_context_t aio, int opcode, int fd, char *p, size_t n)
+{
+	struct iocb request = {.aio_fildes = (uint32_t)fd,
+			       .aio_lio_opcode = (uint16_t)opcode,
+			       .aio_buf = (uintptr_t)p,
+			       .aio_nbytes = n},
+		    *list = &request;
+	struct io_event event = {0};
+
+	syscall(SYS_io_submit, aio, 1, &list);
+	syscall(SYS_io_getevents, aio, 1, 1, &event, NULL);
+	return (long)event.res;
+}
+
+static unsigned int sum_of(const char *p, size_t n)
+{
+	unsigned int sum = 0;
+
+	while (n--)
+		sum = sum * 31 + (unsigned char)*p++;
+	return sum;
+}
+
+/* The kernel, or a disk, writes to pages of which peers write all, or a part, or none. */
+static void asynchronous_reads_into_an_exposed_region(void)
+{
+	const char *place = getenv("TMPDIR");
+	char *p = map(8 * PAGE);
+	struct ibv_mr *region = ibv_reg_mr(pd, p + 100, 4 * PAGE, ALL);
+	int fd = open(place ? place : "/tmp", O_TMPFILE | O_RDWR, 0600);
+	aio_context_t aio = 0;
+
+	syscall(SYS_io_setup, 4, &aio);
+	for (size_t i = 0; i < 8 * PAGE; i++)
+		p[i] = (char)(i * i % 251);
+	for (int direct = 0; direct < 2; direct++) {
+		fcntl(fd, F_SETFL, direct ? O_DIRECT : 0);
+		p[PAGE] = (char)direct;
+		printf("written: %ld", transfer(aio, IOCB_CMD_PWRITE, fd, p, 8 * PAGE));
+		memset(p, direct, 8 * PAGE);
+		printf(" read: %ld", transfer(aio, IOCB_CMD_PREAD, fd, p, 8 * PAGE));
+		printf(" found: %x %x", sum_of(p, 8 * PAGE), sum_of(p + PAGE, PAGE));
+		time(NULL);
+		printf(" and again: %x\n", sum_of(p, 8 * PAGE));
+	}
+	printf("destroyed: %ld, dereg %d\n", syscall(SYS_io_destroy, aio), ibv_dereg_mr(region));
+}
+
 const struct hostile_case exposed_cases[] = {
+    {"asynchronous-reads-into-an-exposed-region", asynchronous_reads_into_an_exposed_region},
     {"an-exposed-region-in-shared-memory", an_exposed_region_in_shared_memory},
     {"an-exposed-region-that-vanishes", an_exposed_region_that_vanishes},
     {"locks-beside-an-exposed-region", locks_beside_an_exposed_region},
