@@ -7,11 +7,29 @@
 
 #include "replay/analysis/log/grow.h"
 
-/* By surety, then chain. */
+/* Numbers that are compared at once. */
+#define LANES 8
+
+/* So many moments in front of another one are kept apart; the others are joined as they come. */
+#define APART_MOST 32
+
+/* Of a clock that is no moment's: nothing tells that another one has all of it. */
+#define NO_NUMBER UINT32_MAX
+
+/* By surety, then chain.  Once its moment has passed it is shared, and does not change any more. */
 struct clock {
 	struct clock *next; /* of those that are not used */
-	uint32_t chains;
+	uint32_t chains, shares;
+	uint32_t chain, number; /* where its moment is */
 	uint32_t at[];
+};
+
+/* A moment has passed that comes before one that has not. */
+struct known {
+	struct known *next;
+	struct clock *clock;
+	enum sr_surety surety;
+	bool is_read;
 };
 
 /* What all of a choice's moments have behind them that the pass has come to. */
@@ -27,8 +45,8 @@ struct stamp {
 };
 
 struct place {
-	uint32_t waits, sure_waits;
-	struct clock *before, *read; /* joins of what comes before; read: by what the moment read */
+	uint32_t waits, sure_waits, known_n;
+	struct known *known; /* the last one first */
 	struct choice *choices;
 };
 
@@ -42,18 +60,24 @@ struct sr_race_clocks {
 	struct stamp *stamps; /* by moment */
 	struct place *places; /* by moment */
 	struct clock *spare;  /* clocks of `width` chains: each moment needs one, for a short time */
-	uint32_t width;
+	uint32_t width;       /* a multiple of LANES */
+	struct known *spare_known;
 	struct chain *chains;
 	size_t chains_n, chains_room;
 	uint32_t *first_chain; /* by lane */
 	uint32_t *ready;       /* a heap: lowest number on top */
 	size_t ready_n, done, first_open;
 	uint64_t dropped;
-	bool is_broken;
-	struct clock *now; /* of the moment that the pass is at, without what it read */
+	bool is_broken, is_forced; /* is_forced: a moment has passed before some that it was to follow */
+	struct clock *now; /* of the moment that the pass is at, without what it read; it may have the moment itself */
 	uint32_t at;
 	int error;
 };
+
+static void *zeroed(size_t n, size_t size)
+{
+	return sr_large(calloc(n, size), n * size);
+}
 
 struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m)
 {
@@ -63,8 +87,8 @@ struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m)
 		return NULL;
 	c->m = m;
 	c->at = SR_NO_MOMENT;
-	c->stamps = calloc(m->moments_n + 1, sizeof(*c->stamps));
-	c->places = calloc(m->moments_n + 1, sizeof(*c->places));
+	c->stamps = zeroed(m->moments_n + 1, sizeof(*c->stamps));
+	c->places = zeroed(m->moments_n + 1, sizeof(*c->places));
 	c->ready = malloc((m->moments_n + 1) * sizeof(*c->ready));
 	c->first_chain = malloc((m->lanes_n + 1) * sizeof(*c->first_chain));
 	if (!c->stamps || !c->places || !c->ready || !c->first_chain) {
@@ -104,22 +128,36 @@ static void free_spare(struct sr_race_clocks *c)
 	c->spare = NULL;
 }
 
+static void drop_clock(struct sr_race_clocks *c, struct clock *k);
+static void forget_known(struct sr_race_clocks *c, struct place *p);
+
+static void free_all(struct sr_race_clocks *c)
+{
+	struct known *next;
+
+	for (size_t i = 0; i < c->m->moments_n; i++) {
+		forget_known(c, &c->places[i]);
+		free_choices(&c->places[i]);
+	}
+	for (struct known *k = c->spare_known; k; k = next) {
+		next = k->next;
+		free(k);
+	}
+}
+
 void sr_race_clocks_free(struct sr_race_clocks *c)
 {
 	if (!c)
 		return;
-	for (size_t i = 0; c->places && i < c->m->moments_n; i++) {
-		free(c->places[i].before);
-		free(c->places[i].read);
-		free_choices(&c->places[i]);
-	}
+	if (c->places)
+		free_all(c);
+	drop_clock(c, c->now);
 	free_spare(c);
 	free(c->stamps);
 	free(c->places);
 	free(c->ready);
 	free(c->first_chain);
 	free(c->chains);
-	free(c->now);
 	free(c);
 }
 
@@ -183,15 +221,11 @@ static uint32_t force(struct sr_race_clocks *c)
 		c->is_broken = true;
 	}
 	c->dropped += c->places[i].waits;
+	c->is_forced = true;
 	return (uint32_t)i;
 }
 
 /* ----------------------------------------------------------------- clocks */
-
-static size_t bytes_of(const struct clock *k)
-{
-	return (size_t)SR_SURETIES * k->chains * sizeof(k->at[0]);
-}
 
 /* With room for all chains that there are; what is in it is not set. */
 static struct clock *make_clock(struct sr_race_clocks *c)
@@ -200,24 +234,33 @@ static struct clock *make_clock(struct sr_race_clocks *c)
 
 	if (c->width < c->chains_n || !c->width) {
 		free_spare(c);
-		c->width = (uint32_t)c->chains_n + 8;
+		c->width = (uint32_t)(c->chains_n / LANES + 1) * LANES;
 		k = NULL;
 	}
-	if (k) {
-		c->spare = k->next;
-		return k;
-	}
-	k = malloc(sizeof(*k) + (size_t)SR_SURETIES * c->width * sizeof(k->at[0]));
 	if (k)
-		k->chains = c->width;
+		c->spare = k->next;
 	else
+		k = malloc(sizeof(*k) + (size_t)SR_SURETIES * c->width * sizeof(k->at[0]));
+	if (!k) {
 		c->error = -ENOMEM;
+		return NULL;
+	}
+	k->chains = c->width;
+	k->shares = 1;
+	k->number = NO_NUMBER;
+	return k;
+}
+
+static struct clock *share(struct clock *k)
+{
+	if (k)
+		k->shares++;
 	return k;
 }
 
 static void drop_clock(struct sr_race_clocks *c, struct clock *k)
 {
-	if (!k)
+	if (!k || --k->shares)
 		return;
 	if (k->chains != c->width) {
 		free(k);
@@ -227,44 +270,110 @@ static void drop_clock(struct sr_race_clocks *c, struct clock *k)
 	c->spare = k;
 }
 
-/* Room for all chains that there are. */
-static struct clock *widen(struct sr_race_clocks *c, struct clock *k)
+/* Gives a share back for a clock that may be changed, with room for all chains that there are.  NULL: no memory. */
+static struct clock *own(struct sr_race_clocks *c, struct clock *k)
 {
-	struct clock *wide;
+	struct clock *copy;
 
-	if (k && k->chains >= c->chains_n)
+	if (k && k->shares == 1 && k->chains >= c->chains_n)
 		return k;
-	wide = make_clock(c);
-	if (wide)
-		memset(wide->at, 0, bytes_of(wide));
-	for (size_t s = 0; wide && k && s < SR_SURETIES; s++)
-		memcpy(wide->at + s * wide->chains, k->at + s * k->chains, k->chains * sizeof(k->at[0]));
+	copy = make_clock(c);
+	for (size_t s = 0; copy && s < SR_SURETIES; s++) {
+		const uint32_t n = k ? k->chains : 0;
+
+		if (n)
+			memcpy(copy->at + s * copy->chains, k->at + s * n, n * sizeof(k->at[0]));
+		memset(copy->at + s * copy->chains + n, 0, (copy->chains - n) * sizeof(k->at[0]));
+	}
 	drop_clock(c, k);
-	return wide;
+	return copy;
+}
+
+/* The higher ones of n numbers, a multiple of LANES.  (Compilers make a few instructions of the inner loop.) */
+static void raise_all(uint32_t *restrict at, const uint32_t *restrict add, size_t n)
+{
+	for (const uint32_t *end = at + n; at != end; at += LANES, add += LANES)
+		for (size_t i = 0; i < LANES; i++)
+			at[i] = add[i] > at[i] ? add[i] : at[i];
 }
 
 /* Joins what is at least as unsure as `surety`. */
-static void join(struct sr_race_clocks *c, struct clock **to, const struct clock *from, enum sr_surety surety)
+static struct clock *join(struct sr_race_clocks *c, struct clock *to, const struct clock *from, enum sr_surety surety)
 {
-	/* What is the first to come is copied. */
-	if (!*to && from && surety == SR_SURE && from->chains == c->width && from->chains >= c->chains_n) {
-		*to = make_clock(c);
-		if (*to)
-			memcpy((*to)->at, from->at, bytes_of(from));
+	to = own(c, to);
+	for (size_t s = surety; to && s < SR_SURETIES; s++)
+		raise_all(to->at + s * to->chains, from->at + s * from->chains, from->chains < to->chains ? from->chains : to->chains);
+	return to;
+}
+
+/* ------------------------------------------------------------- what is known */
+
+/* Who knows a moment knows all that comes before it; but for orders that were dropped. */
+static bool has_all(const struct sr_race_clocks *c, const struct clock *k, const struct clock *of, enum sr_surety surety)
+{
+	return !c->is_forced && of->number != NO_NUMBER && of->chain < k->chains && k->at[surety * k->chains + of->chain] >= of->number;
+}
+
+static void forget_known(struct sr_race_clocks *c, struct place *p)
+{
+	struct known *next;
+
+	for (struct known *k = p->known; k; k = next) {
+		next = k->next;
+		drop_clock(c, k->clock);
+		k->next = c->spare_known;
+		c->spare_known = k;
+	}
+	p->known = NULL;
+}
+
+/* Another one that has passed in front of this place. */
+static void know(struct sr_race_clocks *c, struct place *p, struct clock *clock, const struct sr_moment_order *o)
+{
+	struct known *k = p->known;
+
+	if (k && p->known_n >= APART_MOST && k->surety == o->surety && k->is_read == o->is_read) {
+		k->clock = join(c, k->clock, clock, SR_SURE);
+		if (k->clock)
+			k->clock->number = NO_NUMBER;
 		return;
 	}
-	*to = widen(c, *to);
-	if (!*to || !from)
+	k = c->spare_known;
+	if (k)
+		c->spare_known = k->next;
+	else
+		k = malloc(sizeof(*k));
+	if (!k) {
+		c->error = -ENOMEM;
 		return;
-	for (size_t s = surety; s < SR_SURETIES; s++) {
-		uint32_t *restrict at = (*to)->at + s * (*to)->chains;
-		const uint32_t *restrict add = from->at + s * from->chains;
-
-		const uint32_t n = from->chains < (*to)->chains ? from->chains : (*to)->chains;
-
-		for (uint32_t i = 0; i < n; i++)
-			at[i] = add[i] > at[i] ? add[i] : at[i];
 	}
+	*k = (struct known){.next = p->known, .clock = share(clock), .surety = o->surety, .is_read = o->is_read};
+	p->known = k;
+	p->known_n++;
+}
+
+/* Joins what the moment read, or what else comes before it.  The last one has most, as a rule. */
+static struct clock *join_known(struct sr_race_clocks *c, struct clock *to, const struct place *p, bool is_read)
+{
+	for (struct known *k = p->known; k && !c->error; k = k->next) {
+		if (k->is_read != is_read || (to && has_all(c, to, k->clock, k->surety)))
+			continue;
+		if (!to && k->surety == SR_SURE) {
+			to = k->clock;
+			k->clock = NULL;
+		} else {
+			to = join(c, to, k->clock, k->surety);
+		}
+	}
+	return to;
+}
+
+static bool has_read(const struct place *p)
+{
+	for (const struct known *k = p->known; k; k = k->next)
+		if (k->is_read)
+			return true;
+	return false;
 }
 
 static struct choice *choice_of(struct sr_race_clocks *c, struct place *p, uint32_t number)
@@ -293,7 +402,7 @@ static void meet(struct sr_race_clocks *c, struct place *to, uint32_t number, co
 	if (!h)
 		return;
 	if (!h->come++) {
-		join(c, &h->all, k, SR_SURE);
+		h->all = join(c, NULL, k, SR_SURE);
 		return;
 	}
 	for (uint32_t i = 0; i < h->all->chains; i++)
@@ -304,14 +413,16 @@ static void meet(struct sr_race_clocks *c, struct place *to, uint32_t number, co
 }
 
 /* What the moment surely follows, whichever of its choices are right. */
-static void join_choices(struct sr_race_clocks *c, struct place *p, struct clock *whole)
+static struct clock *join_choices(struct sr_race_clocks *c, struct place *p, struct clock *whole)
 {
+	whole = own(c, whole);
 	for (const struct choice *h = p->choices; h && whole; h = h->next)
 		if (h->all && h->come == c->m->choices[h->number - 1])
 			for (uint32_t i = 0; i < h->all->chains && i < whole->chains; i++)
 				if (h->all->at[i] > whole->at[i])
 					whole->at[i] = h->all->at[i];
 	free_choices(p);
+	return whole;
 }
 
 /* A chain of the lane whose last moment comes before: a new one if there is none. */
@@ -333,61 +444,64 @@ static uint32_t chain_for(struct sr_race_clocks *c, uint32_t lane, const struct 
 	return (uint32_t)c->chains_n++;
 }
 
-/* Hands on what the moment knows, with itself.  The last one to get it gets the clock itself, if it has none. */
-static void hand_on(struct sr_race_clocks *c, uint32_t moment, struct clock **known)
+/* Hands on what the moment knows, with itself. */
+static void hand_on(struct sr_race_clocks *c, uint32_t moment, struct clock *k)
 {
-	struct clock *k = *known;
 	const struct sr_moment_order *o;
 
 	for (uint32_t i = c->m->moments[moment].orders; i != SR_NO_MOMENT && !c->error; i = o->next) {
-		struct clock **its;
 		struct place *to;
 
 		o = &c->m->orders[i];
 		to = &c->places[o->to];
 		if (c->stamps[o->to].number)
 			continue; /* it was forced */
-		its = o->is_read ? &to->read : &to->before;
 		if (o->choice)
 			meet(c, to, o->choice, k);
-		if (o->next == SR_NO_MOMENT && !*its && o->surety == SR_SURE) {
-			*its = k;
-			*known = NULL;
-		} else {
-			join(c, its, k, o->surety);
-		}
+		know(c, to, k, o);
 		to->sure_waits -= o->surety == SR_SURE;
 		if (!--to->waits)
 			push_ready(c, o->to);
 	}
 }
 
-static void pass(struct sr_race_clocks *c, uint32_t moment)
+/* What comes before the moment, with itself. */
+static struct clock *clock_of(struct sr_race_clocks *c, uint32_t moment)
 {
 	struct place *p = &c->places[moment];
+	const bool has_more = p->choices || c->is_forced || has_read(p);
+	struct clock *whole = join_known(c, NULL, p, false);
+
+	/* Where there is nothing else, one clock does for both. */
+	c->now = has_more ? share(whole) : NULL;
+	if (has_more)
+		whole = join_known(c, whole, p, true);
+	if (p->choices)
+		whole = join_choices(c, p, whole);
+	c->stamps[moment].chain = chain_for(c, c->m->moments[moment].lane, whole);
+	whole = c->error ? whole : own(c, whole);
+	if (!has_more)
+		c->now = share(whole);
+	return whole;
+}
+
+static void pass(struct sr_race_clocks *c, uint32_t moment)
+{
 	struct stamp *stamp = &c->stamps[moment];
-	struct clock *whole = NULL;
+	struct clock *whole;
 
 	drop_clock(c, c->now);
-	c->now = p->before;
-	p->before = NULL;
-	join(c, &whole, c->now, SR_SURE);
-	if (p->read)
-		join(c, &whole, p->read, SR_SURE);
-	drop_clock(c, p->read);
-	p->read = NULL;
-	if (p->choices)
-		join_choices(c, p, whole);
-	stamp->chain = chain_for(c, c->m->moments[moment].lane, whole);
-	if (!c->error)
-		whole = widen(c, whole);
+	whole = clock_of(c, moment);
 	if (!c->error) {
 		stamp->number = ++c->chains[stamp->chain].last;
+		whole->chain = stamp->chain;
+		whole->number = stamp->number;
 		for (size_t s = 0; s < SR_SURETIES; s++)
 			whole->at[s * whole->chains + stamp->chain] = stamp->number;
-		hand_on(c, moment, &whole);
+		hand_on(c, moment, whole);
 	}
 	drop_clock(c, whole);
+	forget_known(c, &c->places[moment]);
 }
 
 uint32_t sr_race_clocks_next(struct sr_race_clocks *c)
@@ -406,7 +520,7 @@ bool sr_race_is_before(const struct sr_race_clocks *c, uint32_t before, enum sr_
 {
 	const struct stamp *p;
 
-	if (before == SR_NO_MOMENT)
+	if (before == SR_NO_MOMENT || before == c->at)
 		return false;
 	p = &c->stamps[before];
 	return p->number && c->now && p->chain < c->now->chains &&

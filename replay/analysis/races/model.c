@@ -155,34 +155,56 @@ static int by_moment(const void *a, const void *b)
 	return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
+/* Of each access, its place by moment; those of one moment stay in their order, those without one are the last ones.  NULL: no memory. */
+static uint32_t *find_places(const struct sr_race_model *m)
+{
+	uint32_t *first = calloc(m->moments_n + 2, sizeof(*first)), *places = malloc((m->accesses_n + 1) * sizeof(*places));
+
+	if (!first || !places) {
+		free(first);
+		free(places);
+		return NULL;
+	}
+	for (size_t i = 0; i < m->accesses_n; i++)
+		first[m->accesses[i].from < m->moments_n ? m->accesses[i].from + 1 : m->moments_n + 1]++;
+	for (size_t i = 0; i <= m->moments_n; i++)
+		first[i + 1] += first[i];
+	for (size_t i = 0; i < m->accesses_n; i++)
+		places[i] = first[m->accesses[i].from < m->moments_n ? m->accesses[i].from : m->moments_n]++;
+	free(first);
+	return places;
+}
+
+/* There are too many for a second array: each goes to its place, and the one from there to its own. */
+static void put_in_places(struct sr_access *all, uint32_t *places, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		while (places[i] != i) {
+			const uint32_t to = places[i];
+			const struct sr_access a = all[to];
+
+			all[to] = all[i];
+			all[i] = a;
+			places[i] = places[to];
+			places[to] = to;
+		}
+}
+
 /* Few accesses have the same moment: by moment they are counted, and only those of one are compared. */
 static bool sort_by_counting(struct sr_race_model *m)
 {
-	/* Those without a moment are the last ones. */
-	size_t *first = calloc(m->moments_n + 2, sizeof(*first));
-	struct sr_access *sorted = malloc((m->accesses_n + 1) * sizeof(*sorted));
-	bool fine = first && sorted;
+	uint32_t *places = find_places(m);
 
-	for (size_t i = 0; fine && i < m->accesses_n; i++)
-		first[m->accesses[i].from < m->moments_n ? m->accesses[i].from + 1 : m->moments_n + 1]++;
-	for (size_t i = 0; fine && i <= m->moments_n; i++)
-		first[i + 1] += first[i];
-	for (size_t i = 0; fine && i < m->accesses_n; i++)
-		sorted[first[m->accesses[i].from < m->moments_n ? m->accesses[i].from : m->moments_n]++] = m->accesses[i];
-	free(first);
-	if (!fine) {
-		free(sorted);
+	if (!places)
 		return false;
-	}
+	put_in_places(m->accesses, places, m->accesses_n);
+	free(places);
 	for (size_t i = 0, end; i < m->accesses_n; i = end) {
-		for (end = i + 1; end < m->accesses_n && sorted[end].from == sorted[i].from; end++)
+		for (end = i + 1; end < m->accesses_n && m->accesses[end].from == m->accesses[i].from; end++)
 			;
 		if (end > i + 1)
-			qsort(sorted + i, end - i, sizeof(*sorted), by_moment);
+			qsort(m->accesses + i, end - i, sizeof(*m->accesses), by_moment);
 	}
-	free(m->accesses);
-	m->accesses = sorted;
-	m->accesses_room = m->accesses_n;
 	return true;
 }
 

@@ -32,7 +32,7 @@ struct finding {
 	size_t room;
 	uint32_t *examined; /* by race */
 	size_t examined_room;
-	struct sr_race_doubts *doubts;
+	struct sr_race_doubts *doubts; /* NULL: nothing has been asked yet */
 	struct sr_race_pairs pairs; /* found */
 	struct sr_keymap known; /* these by both accesses, once they are asked for: is it doubtful? */
 };
@@ -210,8 +210,16 @@ static bool is_benign(const struct sr_race_run *run, const struct sr_race *r)
 	return false;
 }
 
-/* Was it asked what may order them beyond the model? */
-static bool weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered, uint16_t doubts)
+/* Made for the first question: for most traces there is none.  NULL: no memory. */
+static struct sr_race_doubts *doubts_of(struct finding *f)
+{
+	if (!f->doubts)
+		f->doubts = sr_race_doubts_new(&f->r->run);
+	return f->doubts;
+}
+
+/* Was it asked what may order them beyond the model?  -ENOMEM, 0 or 1. */
+static int weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered, uint16_t doubts)
 {
 	const struct sr_race_run *run = &f->r->run;
 	bool asks;
@@ -226,8 +234,11 @@ static bool weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered
 	if (run->shares_memory)
 		r->doubts |= SR_DOUBT_SHARED;
 	asks = !r->doubts;
-	if (asks)
+	if (asks && run->borders_n) {
+		if (!doubts_of(f))
+			return -ENOMEM;
 		r->doubts |= sr_race_may_be_ordered_outside(f->doubts, &r->a, &r->b);
+	}
 	r->evidence = r->doubts		       ? SR_RACE_POSSIBLE
 		      : unordered == SR_SEEN ? SR_RACE_OBSERVED
 					     : SR_RACE_PREDICTED;
@@ -301,7 +312,11 @@ static int take_found(void *argument, const struct sr_access *a, const struct sr
 		return -ENOMEM;
 	found.count = r->count + 1;
 	if (!r->count || (r->evidence < SR_RACE_OBSERVED && f->examined[i] < EXAMINED)) {
-		f->examined[i] += weigh(f, &found, unordered, doubts);
+		const int asked = weigh(f, &found, unordered, doubts);
+
+		if (asked < 0)
+			return asked;
+		f->examined[i] += (uint32_t)asked;
 		if (!r->count || found.evidence > r->evidence)
 			*r = found;
 	}
@@ -351,7 +366,7 @@ static int take_ordered(void *argument, const struct sr_access *a, const struct 
 
 	if (found.class == SR_RACE_SYNC || is_found(f, &found))
 		return 0;
-	may = may_ask(f, &found);
+	may = doubts_of(f) ? may_ask(f, &found) : -ENOMEM;
 	if (may <= 0 || sr_race_do_all_know(f->doubts, f->r->how.links->ranks_n, a, b))
 		return may < 0 ? may : 0;
 	found.count = 1;
@@ -522,19 +537,19 @@ static int find_flags(struct finding *f)
 static int search(struct sr_races *r)
 {
 	struct finding f = {.r = r};
-	struct sr_sweep sweep = {.found = take_found, .origin = origin_of, .argument = &f};
-	int ret = -ENOMEM;
+	struct sr_sweep sweep = {.found = take_found, .origin = origin_of, .argument = &f, .threads = r->how.threads};
+	int ret;
 
 	if (r->how.predict == SR_PREDICT_LOCKSET)
 		sweep.ordered = take_ordered;
-	f.doubts = sr_race_doubts_new(&r->run);
 	sr_model_sort(&r->run.model);
-	if (f.doubts)
-		ret = sr_sweep(&r->run.model, &sweep);
+	ret = sr_sweep(&r->run.model, &sweep);
 	if (!ret)
 		ret = find_flags(&f);
 	if (!ret && r->how.consistency)
 		ret = sr_consistency_observed(&r->consistency, &r->run, origin_of, &f);
+	if (!ret && r->how.consistency && !doubts_of(&f))
+		ret = -ENOMEM;
 	if (!ret && r->how.consistency)
 		ret = sr_consistency_possible(&r->consistency, &r->run, f.doubts, &f.pairs, origin_of, &f);
 	r->pairs = sweep.pairs;

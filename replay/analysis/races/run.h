@@ -67,6 +67,7 @@ struct sr_race_collecting {
 	enum sr_memory_model memory;
 	enum sr_race_predict predict;
 	struct sr_race_results *results; /* NULL, or where they stay: the next time they are not looked for */
+	unsigned int threads; /* that search; what they find does not depend on it */
 	bool no_loads;
 	bool messages; /* their order in shared receive queues is looked at */
 	bool consistency; /* is it looked at, too? */

@@ -2,6 +2,7 @@
 #include "replay/analysis/races/sweep.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "replay/analysis/log/keymap.h"
 #include "replay/analysis/races/clocks.h"
 #include "replay/analysis/races/conflicts.h"
+#include "replay/analysis/races/found.h"
 #include "replay/analysis/races/queues.h"
 
 /* So many equal values are looked at before one that may be another race. */
@@ -29,6 +31,7 @@ struct row {
 	uint32_t *older; /* a ring of EQUAL_MOST; NULL: there is none but the last one */
 	uint32_t agent, held;
 	uint32_t last, n; /* last: an access; n: how many there were */
+	uint32_t until, over; /* of the last one: with either of these, all of the row has ended; SR_NO_MOMENT: not by that */
 	uint16_t doubts;
 	uint8_t kind;
 	bool is_write;
@@ -50,9 +53,24 @@ struct keyed {
 	struct list accesses, releases;
 };
 
-struct state {
+/* What all threads share. */
+struct shared {
 	const struct sr_race_model *m;
 	struct sr_sweep *s;
+	uint32_t *of_moment; /* by moment: its first access */
+	unsigned int threads;
+};
+
+/* A thread's pass. */
+struct state {
+	const struct shared *shared;
+	const struct sr_race_model *m;
+	struct sr_sweep *s;
+	unsigned int number; /* of the thread: all memory whose number is this one, modulo `threads`, is its own */
+	pthread_t thread;
+	int ret;
+	uint64_t pairs, place; /* place: of the access in the pass */
+	struct sr_found_pairs found;
 	struct sr_race_clocks *clocks;
 	struct sr_keymap places; /* of a piece, in pieces */
 	struct sr_keymap released; /* of a key that ends, in keyed */
@@ -60,8 +78,6 @@ struct state {
 	size_t pieces_n, pieces_room;
 	struct keyed *keyed;
 	size_t keyed_n, keyed_room;
-	size_t next; /* access */
-	uint32_t *of_moment; /* by moment: its first access */
 };
 
 /* ------------------------------------------------------------ is it ordered */
@@ -98,20 +114,36 @@ static bool is_in_order(const struct sr_access *a)
 	}
 }
 
-/* Has it, and all that the row has before it, ended before? */
-static bool ends_row(const struct state *t, const struct sr_access *a)
+/* At which moment has it, and all that the row has before it, ended? */
+static uint32_t end_of_row(const struct sr_access *a)
 {
-	if (sr_race_is_before(t->clocks, a->over, SR_SURE))
-		return true;
-	return a->from == a->until && is_in_order(a) && sr_race_is_before(t->clocks, a->until, SR_SURE);
+	return a->from == a->until && is_in_order(a) ? a->until : SR_NO_MOMENT;
+}
+
+static bool has_ended(const struct state *t, uint32_t until, uint32_t over)
+{
+	return sr_race_is_before(t->clocks, over, SR_SURE) || sr_race_is_before(t->clocks, until, SR_SURE);
+}
+
+/* One thread tells at once what it has found, of several each keeps it. */
+static int tell(struct state *t, const struct sr_access *a, const struct sr_access *b, uint64_t piece, enum sr_surety unordered, uint16_t doubts)
+{
+	if (t->shared->threads == 1)
+		return t->s->found(t->s->argument, a, b, unordered, doubts);
+	return sr_found_keep(&t->found, (struct sr_found_pair){.place = t->place,
+							       .piece = piece,
+							       .a = (uint32_t)(a - t->m->accesses),
+							       .b = (uint32_t)(b - t->m->accesses),
+							       .doubts = doubts,
+							       .unordered = (uint8_t)unordered});
 }
 
 /* *is_race: it is one. */
-static int compare(struct state *t, const struct sr_access *a, const struct sr_access *b, bool *is_race)
+static int compare(struct state *t, const struct sr_access *a, const struct sr_access *b, uint64_t piece, bool *is_race)
 {
 	enum sr_surety unordered = SR_SURE;
 
-	t->s->pairs++;
+	t->pairs++;
 	*is_race = false;
 	if (!sr_accesses_conflict(a, b) || is_closed(a, b) || is_closed(b, a) || sr_model_excludes(t->m, a, b) ||
 	    is_ordered(t, a, b, SR_SURE))
@@ -119,9 +151,9 @@ static int compare(struct state *t, const struct sr_access *a, const struct sr_a
 	if (!is_ordered(t, a, b, SR_DOUBTFUL))
 		unordered = is_ordered(t, a, b, SR_SEEN) ? SR_DOUBTFUL : SR_SEEN;
 	*is_race = true;
-	return t->s->found(t->s->argument, a, b, unordered,
-			   (sr_race_is_before(t->clocks, a->gathered, SR_SURE) ? SR_DOUBT_SENT : 0) |
-				   (sr_race_clocks_is_broken(t->clocks) ? SR_DOUBT_LOOP : 0));
+	return tell(t, a, b, piece, unordered,
+		    (sr_race_is_before(t->clocks, a->gathered, SR_SURE) ? SR_DOUBT_SENT : 0) |
+			    (sr_race_clocks_is_broken(t->clocks) ? SR_DOUBT_LOOP : 0));
 }
 
 /* ----------------------------------------------------------------- pieces */
@@ -181,6 +213,8 @@ static struct row *add_row(struct list *p, uint32_t access, const struct sr_acce
 				     .held = a->held,
 				     .last = access,
 				     .n = 1,
+				     .until = end_of_row(a),
+				     .over = a->over,
 				     .doubts = a->doubts,
 				     .kind = a->kind,
 				     .is_write = sr_access_is_write(a)};
@@ -204,6 +238,8 @@ static int add(const struct state *t, struct list *p, uint32_t access, const str
 		return -ENOMEM;
 	r->older[(r->n - 1) % EQUAL_MOST] = r->last;
 	r->last = access;
+	r->until = end_of_row(a);
+	r->over = a->over;
 	r->n++;
 	return 0;
 }
@@ -228,17 +264,19 @@ static int tell_ordered(struct state *t, const struct sr_access *a, const struct
 	return t->s->ordered(t->s->argument, a, b);
 }
 
-static int compare_row(struct state *t, const struct row *r, const struct sr_access *b)
+static int compare_row(struct state *t, const struct row *r, const struct sr_access *b, uint64_t piece)
 {
 	bool is_race = false;
 	int ret = tell_ordered(t, &t->m->accesses[r->last], b);
 
+	if (has_ended(t, r->until, r->over))
+		return ret;
 	for (uint32_t k = 0; k < r->n && k <= EQUAL_MOST && !ret && !is_race; k++) {
 		const struct sr_access *a = &t->m->accesses[from_end(r, k)];
 
-		if (ends_row(t, a))
+		if (k && has_ended(t, end_of_row(a), a->over))
 			break;
-		ret = compare(t, a, b, &is_race);
+		ret = compare(t, a, b, piece, &is_race);
 		/* Where equal values race, those before may differ. */
 		is_race &= !(a->checksum && a->checksum == b->checksum);
 	}
@@ -264,7 +302,7 @@ static int compare_list(struct state *t, const struct list *p, const struct sr_a
 
 	for (size_t i = 0; i < p->n && !ret; i++)
 		if (may_meet(&p->rows[i], b, is_write, number))
-			ret = compare_row(t, &p->rows[i], b);
+			ret = compare_row(t, &p->rows[i], b, number + 1);
 	return ret;
 }
 
@@ -303,6 +341,12 @@ static struct list *list_for(struct piece *p, const struct sr_access *a)
 	return &p->words[word_of(a->begin)];
 }
 
+/* Has another thread the memory, or the keys, of this number? */
+static bool is_others(const struct state *t, uint32_t owner, uint64_t number)
+{
+	return t->shared->threads > 1 && (number + owner) % t->shared->threads != t->number;
+}
+
 /* The end of a registration and what is accessed by its key. */
 static int take_key(struct state *t, uint32_t access, uint64_t origin)
 {
@@ -313,33 +357,44 @@ static int take_key(struct state *t, uint32_t access, uint64_t origin)
 	uint64_t at;
 	int ret = 0;
 
-	if (!b->key || !sr_keymap_get(&t->released, key_of(b->owner, b->key), &at))
+	if (!b->key || is_others(t, b->owner, b->key) || !sr_keymap_get(&t->released, key_of(b->owner, b->key), &at))
 		return 0;
 	k = &t->keyed[at];
 	others = is_release ? &k->accesses : &k->releases;
 	for (size_t i = 0; i < others->n && !ret; i++)
-		ret = compare_row(t, &others->rows[i], b);
+		ret = compare_row(t, &others->rows[i], b, 0);
 	return ret ? ret : add(t, is_release ? &k->releases : &k->accesses, access, b, origin, true);
+}
+
+/* An access in one piece of the memory. */
+static int take_piece(struct state *t, uint32_t access, uint64_t number, uint64_t origin)
+{
+	const struct sr_access *b = &t->m->accesses[access];
+	struct piece *p = piece_of(t, key_of(b->owner, number));
+	struct list *list = p ? list_for(p, b) : NULL;
+	int ret = list ? compare_all(t, p, b, number) : -ENOMEM;
+
+	return ret ? ret : add(t, list, access, b, origin, false);
 }
 
 static int take(struct state *t, uint32_t access)
 {
 	const struct sr_access *b = &t->m->accesses[access];
-	const uint64_t origin = origin_of(t, b);
-	int ret = take_key(t, access, origin);
+	const uint64_t first = b->begin / PIECE;
+	uint64_t origin;
+	int ret;
 
+	t->place++;
+	/* Most are in one piece. */
+	if (!b->key && b->begin < b->end && (b->end - 1) / PIECE == first && is_others(t, b->owner, first))
+		return 0;
+	origin = origin_of(t, b);
+	ret = take_key(t, access, origin);
 	if (b->kind == SR_ACCESS_RELEASE)
 		return ret;
-	for (uint64_t n = b->begin / PIECE; b->begin < b->end && n <= (b->end - 1) / PIECE && !ret; n++) {
-		struct piece *p = piece_of(t, key_of(b->owner, n));
-		struct list *list = p ? list_for(p, b) : NULL;
-
-		if (!list)
-			return -ENOMEM;
-		ret = compare_all(t, p, b, n);
-		if (!ret)
-			ret = add(t, list, access, b, origin, false);
-	}
+	for (uint64_t n = first; b->begin < b->end && n <= (b->end - 1) / PIECE && !ret; n++)
+		if (!is_others(t, b->owner, n))
+			ret = take_piece(t, access, n, origin);
 	return ret;
 }
 
@@ -364,16 +419,18 @@ static bool index_releases(struct state *t)
 	return true;
 }
 
-static bool index_accesses(struct state *t)
+static bool index_accesses(struct shared *s)
 {
-	t->of_moment = malloc((t->m->moments_n + 1) * sizeof(*t->of_moment));
-	if (!t->of_moment)
+	const struct sr_race_model *m = s->m;
+
+	s->of_moment = sr_large(malloc((m->moments_n + 1) * sizeof(*s->of_moment)), m->moments_n * sizeof(*s->of_moment));
+	if (!s->of_moment)
 		return false;
-	for (size_t i = 0; i < t->m->moments_n; i++)
-		t->of_moment[i] = SR_NO_MOMENT;
-	for (size_t i = t->m->accesses_n; i-- > 0;)
-		if (t->m->accesses[i].from != SR_NO_MOMENT)
-			t->of_moment[t->m->accesses[i].from] = (uint32_t)i;
+	for (size_t i = 0; i < m->moments_n; i++)
+		s->of_moment[i] = SR_NO_MOMENT;
+	for (size_t i = m->accesses_n; i-- > 0;)
+		if (m->accesses[i].from != SR_NO_MOMENT)
+			s->of_moment[m->accesses[i].from] = (uint32_t)i;
 	return true;
 }
 
@@ -382,11 +439,13 @@ static int go(struct state *t)
 	uint32_t moment;
 	int ret = 0;
 
+	t->clocks = sr_race_clocks_new(t->m);
+	if (!t->clocks || !index_releases(t))
+		return -ENOMEM;
 	while (!ret && (moment = sr_race_clocks_next(t->clocks)) != SR_NO_MOMENT)
-		for (uint32_t i = t->of_moment[moment];
+		for (uint32_t i = t->shared->of_moment[moment];
 		     i < t->m->accesses_n && t->m->accesses[i].from == moment && !ret; i++)
 			ret = take(t, i);
-	t->s->dropped = sr_race_clocks_dropped(t->clocks);
 	return ret ? ret : sr_race_clocks_error(t->clocks);
 }
 
@@ -405,22 +464,83 @@ static void free_piece(struct piece *p)
 	free(p->words);
 }
 
+/* All but what was found. */
+static void free_state(struct state *t)
+{
+	for (size_t i = 0; i < t->pieces_n; i++)
+		free_piece(&t->pieces[i]);
+	for (size_t i = 0; i < t->keyed_n; i++) {
+		free_list(&t->keyed[i].accesses);
+		free_list(&t->keyed[i].releases);
+	}
+	free(t->keyed);
+	free(t->pieces);
+	sr_keymap_free(&t->places);
+	sr_keymap_free(&t->released);
+	sr_race_clocks_free(t->clocks);
+	t->clocks = NULL;
+}
+
+static void *run(void *argument)
+{
+	struct state *t = argument;
+
+	t->ret = go(t);
+	if (t->clocks && !t->number)
+		t->s->dropped = sr_race_clocks_dropped(t->clocks);
+	free_state(t);
+	return NULL;
+}
+
+static int tell_all(const struct shared *s, struct sr_found_pairs *found)
+{
+	const struct sr_access *all = s->m->accesses;
+	const struct sr_found_pair *f;
+	int ret = 0;
+
+	while (!ret && (f = sr_found_next(found, s->threads)))
+		ret = s->s->found(s->s->argument, &all[f->a], &all[f->b], f->unordered, f->doubts);
+	return ret;
+}
+
+/* The caller is the first thread.  What no thread can be made for, it does itself. */
+static int run_all(const struct shared *s)
+{
+	struct state *all = calloc(s->threads, sizeof(*all));
+	struct sr_found_pairs *found = calloc(s->threads, sizeof(*found));
+	bool has_thread[SR_SWEEP_THREADS_MOST] = {false};
+	int ret = all && found ? 0 : -ENOMEM;
+
+	for (unsigned int i = s->threads; i-- > 0 && !ret;) {
+		all[i] = (struct state){.shared = s, .m = s->m, .s = s->s, .number = i};
+		has_thread[i] = i && !pthread_create(&all[i].thread, NULL, run, &all[i]);
+		if (!has_thread[i])
+			run(&all[i]);
+	}
+	for (unsigned int i = 0; i < s->threads && all && found; i++) {
+		if (has_thread[i])
+			pthread_join(all[i].thread, NULL);
+		ret = ret ? ret : all[i].ret;
+		s->s->pairs += all[i].pairs;
+		found[i] = all[i].found;
+	}
+	if (!ret)
+		ret = tell_all(s, found);
+	for (unsigned int i = 0; i < s->threads && found; i++)
+		free(found[i].all);
+	free(found);
+	free(all);
+	return ret;
+}
+
 int sr_sweep(const struct sr_race_model *m, struct sr_sweep *s)
 {
-	struct state t = {.m = m, .s = s, .clocks = sr_race_clocks_new(m)};
-	int ret = t.clocks && index_accesses(&t) && index_releases(&t) ? go(&t) : -ENOMEM;
+	struct shared shared = {.m = m, .s = s, .threads = s->threads && !s->ordered ? s->threads : 1};
+	int ret;
 
-	for (size_t i = 0; i < t.pieces_n; i++)
-		free_piece(&t.pieces[i]);
-	for (size_t i = 0; i < t.keyed_n; i++) {
-		free_list(&t.keyed[i].accesses);
-		free_list(&t.keyed[i].releases);
-	}
-	free(t.keyed);
-	free(t.pieces);
-	free(t.of_moment);
-	sr_keymap_free(&t.places);
-	sr_keymap_free(&t.released);
-	sr_race_clocks_free(t.clocks);
+	if (shared.threads > SR_SWEEP_THREADS_MOST)
+		shared.threads = SR_SWEEP_THREADS_MOST;
+	ret = index_accesses(&shared) ? run_all(&shared) : -ENOMEM;
+	free(shared.of_moment);
 	return ret;
 }

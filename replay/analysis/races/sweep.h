@@ -11,6 +11,8 @@
 
 #include "replay/analysis/races/model.h"
 
+#define SR_SWEEP_THREADS_MOST 16
+
 struct sr_sweep {
 	/* Up to which surety the pair is without an order; a->from comes first in the pass.  doubts: SR_DOUBT_SENT, SR_DOUBT_LOOP. */
 	int (*found)(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered,
@@ -20,11 +22,13 @@ struct sr_sweep {
 	/* Where it is from: races of accesses from the same places are one race.  NULL: its site. */
 	uint64_t (*origin)(void *argument, const struct sr_access *a);
 	void *argument;
+	/* So many pass over the model at once, each for a part of the memory.  origin() is called by all of them, found() by the caller only. */
+	unsigned int threads; /* 0 or 1: only the caller; so it is with `ordered` */
 	uint64_t pairs;   /* compared */
 	uint64_t dropped; /* orders that were not sure, and contradicted others */
 };
 
-/* The model is sorted.  0, -errno, or what the function returned. */
+/* The model is sorted.  0, -errno, or what the function returned.  What is found, and in which order, does not depend on the threads. */
 int sr_sweep(const struct sr_race_model *m, struct sr_sweep *s);
 
 #endif

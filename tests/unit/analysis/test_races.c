@@ -383,6 +383,7 @@ static bool is_race(const struct program *p, const struct access *a, const struc
 struct found {
 	int unordered[ACCESSES][ACCESSES]; /* surety + 1; 0: not found */
 	const struct accesses *all;
+	uint64_t order; /* in which they were found, as a number */
 };
 
 static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered,
@@ -391,6 +392,7 @@ static int take_found(void *argument, const struct sr_access *a, const struct sr
 	struct found *f = argument;
 
 	f->unordered[a->sn][b->sn] = f->unordered[b->sn][a->sn] = (int)unordered + 1;
+	f->order = f->order * 0x9e3779b97f4a7c15ull + a->sn * ACCESSES + b->sn + 1;
 	return 0;
 }
 
@@ -460,10 +462,26 @@ static uint64_t origin_of(void *argument, const struct sr_access *a)
 	return a->sn;
 }
 
+/* One thread, and then several: they must find the same, in the same order. */
+static int sweep_twice(struct found *f, const struct sr_race_model *m, unsigned int threads)
+{
+	struct sr_sweep alone = {.found = take_found, .origin = origin_of, .argument = f};
+	struct sr_sweep sweep = {.found = take_found, .origin = origin_of, .argument = f, .threads = threads};
+	int ret = sr_sweep(m, &alone);
+	const uint64_t order = f->order;
+
+	*f = (struct found){.all = f->all};
+	if (!ret)
+		ret = sr_sweep(m, &sweep);
+	if (ret || (f->order == order && sweep.pairs == alone.pairs && sweep.dropped == alone.dropped))
+		return ret;
+	printf("# %u threads found something else, or in another order, than one\n", threads);
+	return -1;
+}
+
 static int search(struct found *f, const struct program *p, const struct accesses *all)
 {
 	static struct built b;
-	struct sr_sweep sweep = {.found = take_found, .origin = origin_of, .argument = f};
 	int ret;
 
 	b = (struct built){0};
@@ -478,7 +496,7 @@ static int search(struct found *f, const struct program *p, const struct accesse
 		build_read(&b, &p->reads[i]);
 	build_accesses(&b, all);
 	sr_model_sort(&b.m);
-	ret = sr_sweep(&b.m, &sweep);
+	ret = sweep_twice(f, &b.m, 2 + (unsigned int)p->events_n % 2);
 	for (int i = 0; i < QUEUES; i++)
 		sr_race_queue_free(&b.queues[i]);
 	if (b.m.is_full)
