@@ -227,7 +227,8 @@ static bool finds_nothing(const struct page *p, const struct insn *insn)
 
 /*
  * A load that finds nothing new may wait for another thread of the program, not for a peer.  True: others have run, and
- * the instruction must be executed again.
+ * the instruction must be executed again.  It lets them run once: if each of several threads let the others go first
+ * again, none would ever get on.
  */
 static bool has_yielded(const ucontext_t *uc, const struct page *p, const struct insn *insn)
 {
@@ -235,6 +236,9 @@ static bool has_yielded(const ucontext_t *uc, const struct page *p, const struct
 
 	if (wanted == SR_EXPOSED_ALL_RUN || (wanted == SR_EXPOSED_OTHERS_WAIT && !finds_nothing(p, insn)))
 		return false;
+	if (wanted != SR_EXPOSED_OTHERS_RUN && exposed_self.yielded_at == exposed_self.fault + 1)
+		return false;
+	exposed_self.yielded_at = exposed_self.fault + 1;
 	exposed_unlock(NULL);
 	hooks.yield(exposed_self.fault, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
 	exposed_lock(NULL);

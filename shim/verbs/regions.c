@@ -57,7 +57,9 @@ NO_VECTORS static enum sr_exposed_wanted wanted(void)
 {
 	if (!sr_serial || !sr_threaded)
 		return SR_EXPOSED_ALL_RUN;
-	if (sr_token_is_lost(&sr_self.run_token) || sr_token_is_due())
+	if (sr_token_is_lost(&sr_self.run_token))
+		return SR_EXPOSED_OTHERS_RUN;
+	if (sr_token_is_due())
 		return SR_EXPOSED_OTHERS_FIRST;
 	return sr_token_is_wanted() ? SR_EXPOSED_OTHERS_WAIT : SR_EXPOSED_ALL_RUN;
 }

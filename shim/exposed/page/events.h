@@ -22,7 +22,8 @@
 enum sr_exposed_wanted {
 	SR_EXPOSED_ALL_RUN, /* no thread waits for this one */
 	SR_EXPOSED_OTHERS_WAIT,
-	SR_EXPOSED_OTHERS_FIRST, /* ... and have for long; or this thread ran beside them, and shall not */
+	SR_EXPOSED_OTHERS_FIRST, /* ... and have for long */
+	SR_EXPOSED_OTHERS_RUN,   /* this thread runs beside them, and shall not */
 };
 
 struct sr_exposed_hooks {

@@ -36,6 +36,7 @@ struct exposed_thread {
 	uint64_t fault;
 	uint64_t quiet_until; /* replay: no event comes before this fault */
 	uint64_t yields; /* times that the thread gave up its processor since its last call */
+	uint64_t yielded_at; /* recording: the last fault before which this thread let others run */
 	uint32_t accesses;  /* accesses to exposed memory since its last call, in units of 1/SAME_PLACE */
 	uintptr_t accessed; /* the address of the last one */
 	bool armed;
