@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * opens.c: wrappers of the functions that open a file.
+ * opens.c: wrappers of the functions that open a file, and of fstat.
  *
  * Regular files are not captured: a replay reads them again, and inputs.h checks that they
  * are unchanged. A descriptor that librdmacm opens for itself is captured (fds.h). What
  * glibc opens internally does not pass through these wrappers.
+ *
+ * The system-call trap would make calls of calls.def of what these functions do.  That costs two
+ * microseconds, so the wrappers make these calls themselves where they can.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
@@ -18,6 +22,7 @@
 #include "shim/files/write_order.h"
 #include "shim/core/next.h"
 #include "shim/core/engine.h"
+#include "shim/core/order.h"
 #include "shim/core/thread.h"
 
 /* The headers may define these names as macros. */
@@ -25,6 +30,28 @@
 #undef openat
 #undef creat
 #undef fopen
+#undef fstat
+#undef fstat64
+
+/*
+ * Would the trap catch what libc does?  A thread that another one may cancel needs libc's function, which
+ * is a cancellation point.
+ */
+static inline bool is_trapped(const struct sr_thread *t)
+{
+	return sr_engine && t->armed && !t->depth && !sr_threaded;
+}
+
+static int open_trapped(int dirfd, const char *path, int flags, mode_t mode, void *site)
+{
+	uint64_t a[] = {(uint64_t)dirfd, (uintptr_t)path, (uint32_t)flags, mode};
+
+	return (int)sr_call(SR_CALL_openat, a, site);
+}
+
+#define STRAIGHT(dirfd, path, flags, mode)                                                         \
+	if (is_trapped(&sr_self))                                                                  \
+		return open_trapped(dirfd, path, flags, mode, __builtin_return_address(0))
 
 static int opened(int fd)
 {
@@ -74,6 +101,7 @@ SR_EXPORT int open(const char *path, int flags, ...)
 	SR_NEXT(next, "open");
 	MODE_ARGUMENT(flags);
 
+	STRAIGHT(AT_FDCWD, path, flags, mode);
 	return opened(((open_function *)sr_next(&next))(path, flags, mode));
 }
 
@@ -82,6 +110,7 @@ SR_EXPORT int open64(const char *path, int flags, ...)
 	SR_NEXT(next, "open64");
 	MODE_ARGUMENT(flags);
 
+	STRAIGHT(AT_FDCWD, path, flags, mode);
 	return opened(((open_function *)sr_next(&next))(path, flags, mode));
 }
 
@@ -93,6 +122,7 @@ SR_EXPORT int __open_2(const char *path, int flags)
 {
 	SR_NEXT(next, "__open_2");
 
+	STRAIGHT(AT_FDCWD, path, flags, 0);
 	return opened(((int (*)(const char *, int))sr_next(&next))(path, flags));
 }
 
@@ -100,6 +130,7 @@ SR_EXPORT int __open64_2(const char *path, int flags)
 {
 	SR_NEXT(next, "__open64_2");
 
+	STRAIGHT(AT_FDCWD, path, flags, 0);
 	return opened(((int (*)(const char *, int))sr_next(&next))(path, flags));
 }
 
@@ -108,6 +139,7 @@ SR_EXPORT int openat(int dirfd, const char *path, int flags, ...)
 	SR_NEXT(next, "openat");
 	MODE_ARGUMENT(flags);
 
+	STRAIGHT(dirfd, path, flags, mode);
 	return opened(((openat_function *)sr_next(&next))(dirfd, path, flags, mode));
 }
 
@@ -116,6 +148,7 @@ SR_EXPORT int openat64(int dirfd, const char *path, int flags, ...)
 	SR_NEXT(next, "openat64");
 	MODE_ARGUMENT(flags);
 
+	STRAIGHT(dirfd, path, flags, mode);
 	return opened(((openat_function *)sr_next(&next))(dirfd, path, flags, mode));
 }
 
@@ -131,4 +164,32 @@ SR_EXPORT FILE *fopen64(const char *path, const char *mode)
 	SR_NEXT(next, "fopen64");
 
 	return opened_stream(((fopen_function *)sr_next(&next))(path, mode));
+}
+
+/* ------------------------------------------------------------------- fstat */
+
+static int fstat_trapped(int fd, struct stat *st, void *site)
+{
+	/* As libc makes it. */
+	uint64_t a[] = {(uint64_t)fd, (uintptr_t)"", (uintptr_t)st, AT_EMPTY_PATH};
+
+	return (int)sr_call(SR_CALL_newfstatat, a, site);
+}
+
+SR_EXPORT int fstat(int fd, struct stat *st)
+{
+	SR_NEXT(next, "fstat");
+
+	if (fd >= 0 && is_trapped(&sr_self))
+		return fstat_trapped(fd, st, __builtin_return_address(0));
+	return ((int (*)(int, struct stat *))sr_next(&next))(fd, st);
+}
+
+SR_EXPORT int fstat64(int fd, struct stat64 *st)
+{
+	SR_NEXT(next, "fstat64");
+
+	if (fd >= 0 && is_trapped(&sr_self))
+		return fstat_trapped(fd, (struct stat *)st, __builtin_return_address(0));
+	return ((int (*)(int, struct stat64 *))sr_next(&next))(fd, st);
 }
