@@ -136,6 +136,7 @@ struct sr_thread {
 	uint8_t destructor_rounds;
 	uint32_t number;
 	size_t guard; /* below the stack that the shim has mapped for it */
+	void **recovery; /* where to go on after a fault; NULL: it is not guarded (guarded.h) */
 	struct sr_child child;
 	struct sr_made made;
 	uint32_t recorded_child; /* the number of the process that it forks; 0: that is not recorded */

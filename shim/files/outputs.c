@@ -210,8 +210,11 @@ void sr_replayed_sendfile(const struct sr_call_desc *d, uint64_t *a, uint64_t re
 void sr_replayed_splice(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	const int64_t *to_at = (const int64_t *)a[3];
-	struct output to = {.fd = (int)a[2], .offset = to_at ? *to_at - (int64_t)result : -1};
+	struct output to = {.fd = (int)a[2], .offset = -1};
 
-	if ((int64_t)result > 0)
-		move((int)a[0], (const int64_t *)a[1], &to, result);
+	if ((int64_t)result <= 0)
+		return;
+	if (to_at)
+		to.offset = *to_at - (int64_t)result;
+	move((int)a[0], (const int64_t *)a[1], &to, result);
 }

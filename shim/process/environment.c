@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "logd/base/rawsys.h"
+#include "shim/kernel/guarded.h"
 #include "shim/files/fds.h"
 #include "shim/files/changes.h"
 #include "shim/files/inputs.h"
@@ -507,7 +508,7 @@ bool sr_fcntl_captured(const uint64_t *a)
 }
 
 /* A call without descriptors only waits for time; it is captured, too. */
-bool sr_select_captured(const uint64_t *a)
+static bool selects_captured(const uint64_t *a)
 {
 	if ((int)a[0] <= 0)
 		return true;
@@ -518,7 +519,7 @@ bool sr_select_captured(const uint64_t *a)
 	return false;
 }
 
-bool sr_poll_captured(const uint64_t *a)
+static bool polls_captured(const uint64_t *a)
 {
 	const struct pollfd *fds = (const void *)a[0];
 
@@ -526,6 +527,35 @@ bool sr_poll_captured(const uint64_t *a)
 		if (sr_fd_captured(fds[i].fd))
 			return true;
 	return !a[1];
+}
+
+struct question {
+	bool (*is_captured)(const uint64_t *a);
+	const uint64_t *a;
+	bool answer;
+};
+
+static void answer(void *argument)
+{
+	struct question *q = argument;
+
+	q->answer = q->is_captured(q->a);
+}
+
+/* A call that the kernel refuses is recorded: its descriptors cannot be seen. */
+static bool ask(struct question q)
+{
+	return !sr_guarded(answer, &q) || q.answer;
+}
+
+bool sr_select_captured(const uint64_t *a)
+{
+	return ask((struct question){selects_captured, a, false});
+}
+
+bool sr_poll_captured(const uint64_t *a)
+{
+	return ask((struct question){polls_captured, a, false});
 }
 
 bool sr_splice_captured(const uint64_t *a)

@@ -27,6 +27,7 @@
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
 #include "shim/files/last_outputs.h"
+#include "shim/kernel/readable.h"
 #include "shim/kernel/tsc.h"
 #include "shim/memory/heap.h"
 #include "shim/process/executable.h"
@@ -57,6 +58,26 @@ static bool note(const struct sr_exec *e, struct sr_image_origin *next)
 	is_recorded = sr_engine->executes(&sr_self, &what, NULL, next);
 	sr_free(what.p);
 	return is_recorded;
+}
+
+static bool are_strings(char *const *list)
+{
+	bool readable = true;
+
+	for (; list && (readable = sr_is_readable(list, sizeof(*list))) && *list; list++)
+		if (!(readable = sr_is_readable(*list, 1)))
+			break;
+	return readable;
+}
+
+bool sr_exec_is_readable(const struct sr_exec *e)
+{
+	return sr_is_readable(e->path, 1) && are_strings(e->argv) && are_strings(e->envp);
+}
+
+const char *sr_exec_path(const struct sr_exec *e)
+{
+	return sr_is_readable(e->path, 1) ? e->path : "";
 }
 
 void sr_exec_begins(struct sr_exec *e)
@@ -97,28 +118,34 @@ void sr_exec_replayed(const struct sr_exec *e, void *site)
 static int execute(struct exec *e, void *site)
 {
 	struct sr_thread *t = &sr_self;
-	uint64_t a[1] = {(uintptr_t)e->what.path};
+	uint64_t a[1];
 	enum sr_heap before;
+
+	bool is_noted;
 
 	if (!sr_engine || t->depth || !e->what.path)
 		return e->run(e);
+	is_noted = sr_engine->executes && sr_exec_is_readable(&e->what);
 	if (sr_engine->replays) {
-		if (sr_engine->executes)
+		if (is_noted)
 			sr_exec_replayed(&e->what, site);
 	} else if (!sr_engine->executes) {
 		return e->run(e);
 	} else {
 		before = sr_enter(t);
-		sr_exec_begins(&e->what);
+		if (is_noted)
+			sr_exec_begins(&e->what);
 		sr_signals_before_exec();
 		sr_tsc_pause();
 		e->run(e);
 		t->made.error = errno;
 		sr_tsc_resume();
 		sr_signals_after_exec();
-		sr_exec_failed(&e->what);
+		if (is_noted)
+			sr_exec_failed(&e->what);
 		sr_leave(t, before);
 	}
+	a[0] = (uintptr_t)sr_exec_path(&e->what);
 	return (int)sr_call(SR_CALL_exec, a, site);
 }
 

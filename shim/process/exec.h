@@ -15,6 +15,12 @@ struct sr_exec {
 	char **made;       /* that, in the shim's heap; or NULL */
 };
 
+/* The kernel refuses another one. */
+bool sr_exec_is_readable(const struct sr_exec *e);
+
+/* "" if that is no memory. */
+const char *sr_exec_path(const struct sr_exec *e);
+
 /*
  * Recording, in a section: records the exec that is about to be made, and adds to its environment
  * what the next image needs.  sr_exec_failed comes after it.

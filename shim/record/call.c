@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "shim/calls/codec/arguments.h"
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
 #include "shim/core/phases.h"
@@ -68,6 +69,7 @@ struct recording {
 	struct sr_call_head head;
 	uint64_t order[2]; /* the numbers of its events */
 	struct sr_pinned *pinned;
+	bool in_vain; /* what it is to read is no memory: the kernel says so, and nobody else looks at it */
 	uint32_t writes; /* no other thread writes to the file now (write_order.h); 0: it may */
 };
 
@@ -99,8 +101,7 @@ INLINE void begin(struct recording *r, void *site, const enum threads how)
 	b->len = 0;
 	t->received.gathered = 0;
 	sr_buf_room(b, sizeof(r->head)); /* known at the end */
-	if (codec->put_in)
-		codec->put_in(b, r->a);
+	r->in_vain = !sr_put_arguments(b, r->d, codec, r->a);
 	r->head.in_size = (uint32_t)(b->len - sizeof(r->head));
 	if (__builtin_expect(sr_regions_on, 0))
 		sr_regions_call_begins(r->d, r->a, r->pinned);
@@ -202,6 +203,14 @@ INLINE void emit(struct recording *r, const enum threads how)
 		sr_serial_go_on(t);
 }
 
+INLINE void put_results(struct recording *r, const struct sr_call_codec *codec)
+{
+	if (sr_is_refused(r->d, r->head.result))
+		sr_put_refused(&r->t->buf, r->d, codec, r->a, r->head.result);
+	else
+		codec->put_out(&r->t->buf, r->a, r->head.result);
+}
+
 INLINE void end(struct recording *r, const enum threads how)
 {
 	const struct sr_call_desc *d = r->d;
@@ -217,7 +226,7 @@ INLINE void end(struct recording *r, const enum threads how)
 		sr_write_ends(r->writes, r->t->number);
 	sr_files_release(r->t);
 	if (!is_late && codec->put_out)
-		codec->put_out(&r->t->buf, r->a, r->head.result);
+		put_results(r, codec);
 	if (d->flags & SR_CALL_NEWFD && (int)r->head.result >= 0)
 		sr_fd_capture((int)r->head.result);
 	emit(r, how);
@@ -263,7 +272,7 @@ static uint64_t __attribute__((noinline)) invoke_cancellable(struct recording *r
 	uint64_t result;
 
 	pthread_cleanup_push(record_cancelled, &c);
-	result = sr_invoke(r->d, r->a);
+	result = r->in_vain ? sr_real(r->d, r->a) : sr_invoke(r->d, r->a);
 	pthread_cleanup_pop(0);
 	return result;
 }
@@ -294,7 +303,7 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	if (how != ALONE && d->flags & SR_CALL_CANCEL)
 		result = invoke_cancellable(r);
 	else
-		result = sr_invoke(d, r->a);
+		result = __builtin_expect(r->in_vain, 0) ? sr_real(d, r->a) : sr_invoke(d, r->a);
 	r->head.result = widen(d, result);
 	r->head.error = *error;
 	t->inside_rdmacm = false;

@@ -14,6 +14,7 @@
 
 #include "logd/base/checksum.h"
 #include "logd/base/rawsys.h"
+#include "shim/calls/codec/arguments.h"
 #include "shim/core/sums.h"
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
@@ -50,8 +51,7 @@ static void encode_arguments(struct sr_thread *t, enum sr_call_number n, uint64_
 
 	t->buf.len = 0;
 	t->sums.kept = keeps ? &parts : NULL;
-	if (codec->put_in)
-		codec->put_in(&t->buf, a);
+	sr_put_arguments(&t->buf, &sr_calls[n], codec, a);
 	t->sums.kept = NULL;
 	*kept = (struct sr_buf){.len = 0};
 	if (keeps)
@@ -98,7 +98,9 @@ static void deliver(struct sr_thread *t, const struct call *call)
 
 	output.differs = false;
 	c.output = &output;
-	if (codec->deliver)
+	if (codec->deliver && sr_is_refused(d, head->result))
+		sr_deliver_refused(&c, d, codec, a, head->result);
+	else if (codec->deliver)
 		codec->deliver(&c, a, head->result);
 	if (c.bad || c.p != c.end)
 		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, call->r.kind, call->r.kind);

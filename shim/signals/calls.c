@@ -256,7 +256,7 @@ uint64_t sr_invoke_sigset(const struct sr_call_desc *d, uint64_t *a)
 uint64_t sr_invoke_sigsuspend(const struct sr_call_desc *d, uint64_t *a)
 {
 	sigset_t copy;
-	uint64_t filtered[1] = {(uintptr_t)sr_signals_filter((const void *)a[0], &copy)};
+	uint64_t filtered[2] = {(uintptr_t)sr_signals_filter((const void *)a[0], &copy), a[1]};
 
 	return sr_real(d, filtered);
 }

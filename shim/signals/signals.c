@@ -157,7 +157,7 @@ const sigset_t *sr_signals_filter(const sigset_t *set, sigset_t *copy)
 	if (!(mask & sr_signals_claimed()))
 		return set;
 	mask &= ~sr_signals_claimed();
-	*copy = *set;
+	memset(copy, 0, sizeof(*copy)); /* a raw call's set is no longer than the mask */
 	memcpy(copy, &mask, sizeof(mask));
 	return copy;
 }

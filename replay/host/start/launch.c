@@ -46,6 +46,17 @@ static void set_open_files(unsigned long limit)
 	setrlimit(RLIMIT_NOFILE, &now);
 }
 
+/* Where the recorded program died there may be its core file. */
+static void leave_no_core(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_CORE, &limit))
+		return;
+	limit.rlim_cur = 0;
+	setrlimit(RLIMIT_CORE, &limit);
+}
+
 /* Does the path that the program was executed by still lead to it? */
 static bool same_file(const char *path, const char *exe)
 {
@@ -80,6 +91,8 @@ static void __attribute__((noreturn)) become(const struct sr_launch *l)
 		sr_note("cannot switch off address randomisation: %s", strerror(errno));
 	set_stack_limit(p);
 	set_open_files(l->open_files);
+	if (l->files_fd >= 0)
+		leave_no_core();
 	if (l->laid_out)
 		sr_layout_wait();
 	/* Last: its filter refuses what was needed up to here. */

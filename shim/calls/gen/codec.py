@@ -142,6 +142,12 @@ def emit_call(structs, call, out):
         out.append('}\n')
 
 
+def reads_memory(call):
+    """Does the kernel check the pointers that are followed for the arguments? A verbs library does not."""
+    return call.lib in ('libc', 'kernel') and any(
+        e.wire not in SCALARS or re.search(r'->|\[|\*', e.expr) for e in call.ins)
+
+
 def emit(structs, calls):
     out = ['/* Made by gencalls.py from calls.def. */', '#include "shim/calls/codec/custom.h"', '']
     emit_optional(structs, calls, out)
@@ -150,6 +156,8 @@ def emit(structs, calls):
     out.append('const struct sr_call_codec sr_call_codecs[SR_CALL_COUNT] = {')
     for call in calls.values():
         parts = ['.put_in = %s_in' % call.name] if call.ins else []
+        if reads_memory(call):
+            parts.append('.reads_memory = true')
         if call.outs:
             parts += ['.put_out = %s_out' % call.name, '.deliver = %s_deliver' % call.name]
         out.append('\t[SR_CALL_%s] = { %s },' % (call.name, ', '.join(parts)))

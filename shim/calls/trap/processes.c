@@ -33,12 +33,21 @@
 
 void sr_replayed_prlimit64(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
-	/* What a write beyond the limit returned is recorded, and private files are filled. */
-	if (a[1] == RLIMIT_FSIZE && sr_private_fd() >= 0)
+	int32_t id = (int32_t)a[0], real = sr_real_id(id);
+
+	/* What a write beyond the limit returned is recorded, and private files are filled.  No core file is left. */
+	if ((a[1] == RLIMIT_FSIZE || a[1] == RLIMIT_CORE) && sr_private_fd() >= 0)
 		return;
-	if (!(int)result)
-		sr_syscall(SYS_prlimit64, sr_real_id((int32_t)a[0]), (long)a[1], (long)a[2], 0, 0,
-			   0);
+	/* Another process may have the number of a child now. */
+	if (!(int)result && (!id || real != id))
+		sr_syscall(SYS_prlimit64, real, (long)a[1], (long)a[2], 0, 0, 0);
+}
+
+void sr_replayed_setrlimit(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	uint64_t of_prlimit[] = {0, a[0], a[1], 0};
+
+	sr_replayed_prlimit64(d, of_prlimit, result);
 }
 
 void sr_replayed_gettid(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
@@ -135,8 +144,12 @@ static long make_child(const struct sr_trapped *c, long nr, uint64_t flags)
 long sr_trapped_clone(const struct sr_trapped *c)
 {
 	const struct clone_args *args = (const struct clone_args *)c->a[0];
-	uint64_t flags = c->nr == SYS_clone ? c->a[0] : args->flags;
+	uint64_t flags = c->a[0];
 
+	if (c->nr == SYS_clone3 && (c->a[1] < CLONE_ARGS_SIZE_VER0 || !sr_is_readable(args, c->a[1])))
+		return sr_make_raw(c->nr, c->a); /* the kernel refuses it */
+	if (c->nr == SYS_clone3)
+		flags = args->flags;
 	/* Not one of pthread_create's, which the trap does not see. */
 	if (flags & CLONE_THREAD && sr_engine_is_active())
 		sr_thread_is_unrecorded(SR_UNRECORDED_CLONE);
@@ -151,17 +164,6 @@ long sr_trapped_fork(const struct sr_trapped *c)
 	return make_child(c, SYS_clone, SIGCHLD);
 }
 
-/* The kernel refuses an exec with others. */
-static bool are_strings(char *const *list)
-{
-	bool readable = true;
-
-	for (; list && (readable = sr_is_readable(list, sizeof(*list))) && *list; list++)
-		if (!(readable = sr_is_readable(*list, 1)))
-			break;
-	return readable;
-}
-
 /* A replay executes nothing: see exec.c. */
 long sr_trapped_exec(const struct sr_trapped *c)
 {
@@ -172,9 +174,8 @@ long sr_trapped_exec(const struct sr_trapped *c)
 	    .argv = (char *const *)c->a[at + 1],
 	    .envp = (char *const *)c->a[at + 2],
 	};
-	uint64_t a[6] = {(uintptr_t)e.path}, *envp = &c->a[at + 2];
-	bool is_noted = sr_engine->executes && sr_is_readable(e.path, 1) && are_strings(e.argv) &&
-			are_strings(e.envp);
+	uint64_t a[6] = {(uintptr_t)sr_exec_path(&e)}, *envp = &c->a[at + 2];
+	bool is_noted = sr_engine->executes && sr_exec_is_readable(&e);
 	struct sr_trapped call = *c;
 	enum sr_heap before;
 

@@ -20,54 +20,17 @@ static const uint16_t harmless[] = {
     SYS_set_tid_address,
     SYS_rseq,
     SYS_restart_syscall,
-    SYS_membarrier,
     SYS_memfd_secret,
-    SYS_mincore,
     SYS_mlockall,
     SYS_munlockall,
     SYS_pkey_alloc,
     SYS_pkey_free,
     SYS_remap_file_pages,
-    SYS_set_mempolicy,
-    SYS_get_mempolicy,
-    SYS_mbind,
-    SYS_move_pages,
-    SYS_migrate_pages,
     SYS_sched_yield,
-    SYS_sched_setscheduler,
-    SYS_sched_getscheduler,
-    SYS_sched_setparam,
-    SYS_sched_getparam,
-    SYS_sched_setattr,
-    SYS_sched_getattr,
     SYS_sched_get_priority_max,
     SYS_sched_get_priority_min,
-    SYS_sched_rr_get_interval,
-    SYS_setrlimit,
-    SYS_setpriority,
-    SYS_ioprio_set,
-    SYS_ioprio_get,
-    SYS_fadvise64,
-    SYS_readahead,
-    SYS_fsync,
-    SYS_fdatasync,
-    SYS_sync,
-    SYS_syncfs,
-    SYS_sync_file_range,
     SYS_modify_ldt,
-    SYS_process_madvise,
-    SYS_set_mempolicy_home_node,
     SYS_chroot,
-    SYS_rt_sigpending,
-    SYS_pause,
-    SYS_alarm,
-    SYS_setitimer,
-    SYS_getitimer,
-    SYS_timer_create,
-    SYS_timer_settime,
-    SYS_timer_gettime,
-    SYS_timer_getoverrun,
-    SYS_timer_delete,
     SYS_setuid,
     SYS_setgid,
     SYS_setreuid,
@@ -77,8 +40,6 @@ static const uint16_t harmless[] = {
     SYS_setgroups,
     SYS_setfsuid,
     SYS_setfsgid,
-    SYS_capget,
-    SYS_capset,
     SYS_personality,
     SYS_seccomp,
     SYS_unshare,
@@ -112,26 +73,6 @@ int sr_syscall_call_of_threads(long nr)
 	if (nr == SYS_futex)
 		return SR_CALL_kernel_futex;
 	return nr == SYS_sched_yield ? SR_CALL_kernel_sched_yield : -1;
-}
-
-/* One argument of these is the number of a process or a thread. */
-static const struct {
-	uint16_t nr;
-	uint8_t at;
-} numbers[] = {
-    {SYS_sched_setscheduler, 0}, {SYS_sched_getscheduler, 0}, {SYS_sched_setparam, 0},
-    {SYS_sched_getparam, 0},	 {SYS_sched_setattr, 0},      {SYS_sched_getattr, 0},
-    {SYS_sched_rr_get_interval, 0}, {SYS_setpriority, 1},     {SYS_ioprio_set, 1},
-    {SYS_ioprio_get, 1},	 {SYS_migrate_pages, 0},      {SYS_move_pages, 0},
-    {SYS_get_robust_list, 0},
-};
-
-int sr_syscall_number_at(long nr)
-{
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		if (numbers[i].nr == nr)
-			return numbers[i].at;
-	return -1;
 }
 
 /*

@@ -19,13 +19,10 @@ void sr_syscalls_list_harmless(void);
 
 /*
  * A harmless call is not recorded, and a replay makes it, too.  It concerns only the memory,
- * threads, signals and limits of this process, or it changes a file in a way that the replay
- * repeats.
+ * threads and limits of this process, or it changes a file in a way that the replay repeats; and its
+ * result is the same there.
  */
 bool sr_syscall_is_harmless(long nr);
-
-/* The index of the argument that is the number of a process or thread; -1: none is. */
-int sr_syscall_number_at(long nr);
 
 /* The call of calls.def for this system call, or -1.  May rewrite the arguments. */
 int sr_syscall_call(long nr, uint64_t a[6]);

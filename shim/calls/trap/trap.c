@@ -43,6 +43,7 @@
 #include "shim/files/fds.h"
 #include "shim/files/inputs.h"
 #include "shim/files/write_order.h"
+#include "shim/kernel/guarded.h"
 #include "shim/kernel/readable.h"
 #include "shim/kernel/vdso.h"
 #include "shim/memory/images.h"
@@ -136,15 +137,13 @@ static bool vdso_knows(uint64_t clock)
 	       (int)clock >= 0;
 }
 
-/* Executes a harmless call with the process and thread numbers that the kernel knows. */
+/* Executes a harmless call with the thread number that the kernel knows. */
 static long own_affair(const struct sr_trapped *c)
 {
-	int at = sr_ids_differ ? sr_syscall_number_at(c->nr) : -1;
-
 	if (c->nr == SYS_sched_yield)
 		sr_exposed_yields();
-	if (at >= 0)
-		c->a[at] = (uint64_t)sr_real_id((int32_t)c->a[at]);
+	if (sr_ids_differ && c->nr == SYS_get_robust_list)
+		c->a[0] = (uint64_t)sr_real_id((int32_t)c->a[0]);
 	return sr_make_on_memory(c->nr, c->a);
 }
 
@@ -176,22 +175,51 @@ static long signal_return(const struct sr_trapped *c)
 	sr_sigreturn_of(c->uc);
 }
 
+/* These copy what the kernel would copy, from and to memory that may not be there. */
+
+static bool get(void *to, uint64_t from, size_t n)
+{
+	return !from || sr_guarded_copy(to, (const void *)from, n);
+}
+
+static long put(long result, uint64_t to, const void *from, size_t n)
+{
+	return result || !to || sr_guarded_copy((void *)to, from, n) ? result : -EFAULT;
+}
+
 static long signal_action(const struct sr_trapped *c)
 {
-	return sr_signals_action((int)c->a[0], (const struct sr_kernel_action *)c->a[1],
-				 (struct sr_kernel_action *)c->a[2]);
+	struct sr_kernel_action act, old;
+	long result;
+
+	if (!get(&act, c->a[1], sizeof(act)))
+		return -EFAULT;
+	result = sr_signals_action((int)c->a[0], c->a[1] ? &act : NULL, c->a[2] ? &old : NULL);
+	return put(result, c->a[2], &old, sizeof(old));
 }
 
 static long signal_mask(const struct sr_trapped *c)
 {
-	return sr_signals_mask((int)c->a[0], (const uint64_t *)c->a[1], (uint64_t *)c->a[2],
-			       (uint64_t *)&c->uc->uc_sigmask);
+	uint64_t set, old;
+	long result;
+
+	if (!get(&set, c->a[1], sizeof(set)))
+		return -EFAULT;
+	result = sr_signals_mask((int)c->a[0], c->a[1] ? &set : NULL, c->a[2] ? &old : NULL,
+				 (uint64_t *)&c->uc->uc_sigmask);
+	return put(result, c->a[2], &old, sizeof(old));
 }
 
 static long signal_stack(const struct sr_trapped *c)
 {
-	return sr_signal_stack_set(&c->t->signals.stack, (const stack_t *)c->a[0],
-				   (stack_t *)c->a[1], sr_frame_stack_pointer(c->uc));
+	stack_t set, old;
+	long result;
+
+	if (!get(&set, c->a[0], sizeof(set)))
+		return -EFAULT;
+	result = sr_signal_stack_set(&c->t->signals.stack, c->a[0] ? &set : NULL, c->a[1] ? &old : NULL,
+				     sr_frame_stack_pointer(c->uc));
+	return put(result, c->a[1], &old, sizeof(old));
 }
 
 static long close_many(const struct sr_trapped *c)
@@ -408,6 +436,7 @@ void sr_trap_begin(int32_t pid)
 		sr_say("system calls cannot be trapped after all (%s)", strerrorname_np(-err));
 		return;
 	}
+	sr_guarded_start();
 	sr_ids_start(pid);
 	sr_fd_capture(STDIN_FILENO);
 	sr_trap_arm_thread(t);

@@ -9,6 +9,7 @@ and -o DIR has what the program wrote.  Needs no RDMA.
 
 import hashlib
 import os
+import resource
 import shutil
 import stat
 import subprocess
@@ -288,6 +289,33 @@ def ends(tap, place):
     tap.ok(made and wait_for(lambda: not os.listdir(private)), "a killed sreplay leaves no private files", made)
 
 
+def others(tap, place):
+    """Another process may have the number of a recorded child, and another file the place of its core file."""
+    here = os.path.join(place, "others")
+    os.mkdir(here)
+    p = subprocess.Popen(["sleep", "60"])
+    hard = resource.prlimit(p.pid, resource.RLIMIT_NOFILE)[1]
+    with open(os.path.join(place, "change.py"), "w") as f:
+        f.write("import os, resource\nos.setpriority(os.PRIO_PROCESS, %d, 5)\n"
+                "resource.prlimit(%d, resource.RLIMIT_NOFILE, (99, %d))\n" % (p.pid, p.pid, hard))
+    trace, _ = record(place, "change", "python3 -S %s/change.py" % place, cwd=here)
+    changed = os.getpriority(os.PRIO_PROCESS, p.pid)
+    os.setpriority(os.PRIO_PROCESS, p.pid, 10)
+    resource.prlimit(p.pid, resource.RLIMIT_NOFILE, (50, hard))
+    r = run([SREPLAY, "replay", trace])
+    now = os.getpriority(os.PRIO_PROCESS, p.pid), resource.prlimit(p.pid, resource.RLIMIT_NOFILE)[0]
+    p.kill()
+    p.wait()
+    tap.ok(changed == 5 and now == (10, 50) and b": exact" in r.stderr,
+           "another process keeps its priority and its limits", "%s %s\n%s" % (changed, now, r.stderr.decode()))
+    trace, _ = record(place, "abort", "python3 -S -c 'import os; os.abort()'", cwd=here)
+    for name in os.listdir(here):
+        os.remove(os.path.join(here, name))
+    r = run(["sh", "-c", "ulimit -c unlimited; exec %s replay %s" % (SREPLAY, trace)], cwd=here)
+    tap.ok(r.returncode == 134 and not os.listdir(here), "a replay that aborts leaves no core file",
+           "%s %s\n%s" % (r.returncode, os.listdir(here), r.stderr.decode()))
+
+
 def wait_for(condition):
     end = time.time() + 20
     while not condition() and time.time() < end:
@@ -331,6 +359,7 @@ def main():
             try_case(tap, name, command, room)
         if len(sys.argv) == 1:
             ends(tap, place)
+            others(tap, place)
             if shutil.which("gdb"):
                 in_a_debugger(tap, place)
     tap.finish()

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -15,14 +16,20 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
+#include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/sem.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/timex.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <linux/capability.h>
 #include <linux/futex.h>
 
 static FILE *out;
@@ -175,6 +182,109 @@ static void kernel_writes(void)
 	close(fd);
 }
 
+static void show(const char *what, long result)
+{
+	fprintf(out, "%s %ld %s\n", what, result, result < 0 ? strerrorname_np(errno) : "");
+}
+
+/* Some programs ask the kernel in this way whether there is memory. */
+static void no_memory(void)
+{
+	void *volatile address = (void *)8; /* the compiler is not to see it */
+	void *nowhere = address;
+	struct iovec piece = {nowhere, 10};
+	struct msghdr message = {.msg_iov = nowhere, .msg_iovlen = 1};
+	int pipes[2], pair[2];
+
+	show("pipe", pipe(pipes));
+	show("pair", socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	show("open", open(nowhere, O_RDONLY));
+	show("rename", rename(nowhere, nowhere));
+	show("write", write(pipes[1], nowhere, 10));
+	show("writev", writev(pipes[1], &piece, 1));
+	show("writev", writev(pipes[1], nowhere, 3));
+	show("poll", poll(nowhere, 2, 0));
+	show("select", select(4, nowhere, NULL, NULL, NULL));
+	show("connect", connect(pair[0], nowhere, 16));
+	show("sendmsg", sendmsg(pair[0], nowhere, 0));
+	show("sendmsg", sendmsg(pair[0], &message, 0));
+	show("recvmsg", recvmsg(pair[0], nowhere, MSG_DONTWAIT));
+	show("splice", syscall(SYS_splice, 0, nowhere, pipes[1], nowhere, 10, 0));
+	show("sendfile", syscall(SYS_sendfile, pipes[1], 0, nowhere, 10));
+	show("nanosleep", syscall(SYS_nanosleep, nowhere, 0));
+	show("execve", execve(nowhere, nowhere, nowhere));
+	show("clone3", syscall(SYS_clone3, nowhere, 88));
+	show("prlimit", syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, nowhere, 0));
+	show("capget", syscall(SYS_capget, nowhere, 0));
+	show("sigaction", syscall(SYS_rt_sigaction, SIGUSR1, nowhere, 0, 8));
+	show("sigaction", syscall(SYS_rt_sigaction, SIGUSR1, 0, nowhere, 8));
+	show("sigprocmask", syscall(SYS_rt_sigprocmask, ~0, nowhere, 0, 8));
+	show("sigaltstack", syscall(SYS_sigaltstack, nowhere, 0));
+}
+
+static void show_scheduling(pid_t pid)
+{
+	struct sched_param param = {0};
+
+	show("policy", sched_getscheduler(pid));
+	show("param", sched_getparam(pid, &param));
+	show("nice", getpriority(PRIO_PROCESS, (id_t)pid));
+	show("class", syscall(SYS_ioprio_get, 1, pid));
+}
+
+/* A replay has no such child. */
+static void scheduling(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct sets[2] = {0};
+	struct sched_param param = {0};
+	pid_t child = fork();
+
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	show_scheduling(0);
+	show_scheduling(child);
+	show("set policy", sched_setscheduler(child, SCHED_BATCH, &param));
+	show("set nice", setpriority(PRIO_PROCESS, (id_t)child, 5));
+	show("set class", syscall(SYS_ioprio_set, 1, child, 3 << 13));
+	show_scheduling(child);
+	header.pid = child;
+	show("rights", syscall(SYS_capget, &header, sets));
+	fprintf(out, "%x\n", sets[0].effective);
+	kill(child, SIGKILL);
+	wait(NULL);
+	show_scheduling(child);
+	show("rights", syscall(SYS_capget, &header, sets));
+}
+
+/* Past libc's functions, which have wrappers. */
+static void raw_timers(void)
+{
+	struct itimerspec longer = {.it_value = {.tv_sec = 100}}, left;
+	struct itimerval value = {.it_value = {.tv_sec = 100}};
+	struct sigevent event = {.sigev_notify = SIGEV_NONE};
+	uint64_t set = 1 << (SIGUSR1 - 1), pending = 0;
+	struct timespec none = {0};
+	int timer = -1;
+
+	show("create", syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer));
+	syscall(SYS_timer_settime, timer, 0, &longer, NULL);
+	syscall(SYS_setitimer, ITIMER_REAL, &value, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+	show("get", syscall(SYS_timer_gettime, timer, &left));
+	fprintf(out, "%d: %ld.%09ld left\n", timer, left.it_value.tv_sec, left.it_value.tv_nsec);
+	show("get", syscall(SYS_getitimer, ITIMER_REAL, &value));
+	fprintf(out, "%ld.%06ld left\n", value.it_value.tv_sec, value.it_value.tv_usec);
+	show("alarm", syscall(SYS_alarm, 0));
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, NULL, 8);
+	kill(getpid(), SIGUSR1);
+	syscall(SYS_rt_sigpending, &pending, 8);
+	fprintf(out, "pending %lx\n", pending);
+	show("waited", syscall(SYS_rt_sigtimedwait, &set, NULL, &none, 8));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -184,6 +294,8 @@ static const struct {
     {"raw_processes", raw_processes}, {"raw_thread", raw_thread},
     {"event_thread", event_thread},   {"queues", queues},
     {"two_views", two_views},         {"kernel_writes", kernel_writes},
+    {"no_memory", no_memory},         {"scheduling", scheduling},
+    {"raw_timers", raw_timers},
 };
 
 int main(int argc, char **argv)
