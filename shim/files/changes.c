@@ -11,6 +11,7 @@
 #include "shim/core/call.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
+#include "shim/files/fds.h"
 #include "shim/files/private.h"
 
 /* ----------------------------------------------------------------- journal */
@@ -149,6 +150,15 @@ void sr_replayed_truncate(const struct sr_call_desc *d, uint64_t *a, uint64_t re
 void sr_replayed_resize(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	if (!(int)result && (sr_private_fd() < 0 || !sr_is_inherited((int)a[0])))
+		sr_real(d, a);
+}
+
+/* A private file's position is that of its descriptor. */
+void sr_replayed_lseek(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	const int fd = (int)a[0];
+
+	if ((int64_t)result >= 0 && !sr_fd_captured(fd) && !sr_is_inherited(fd))
 		sr_real(d, a);
 }
 

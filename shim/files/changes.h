@@ -4,7 +4,7 @@
  *
  * It does not make them: their results are in the trace, and the files of a replay are private
  * (private.h).  Only the size of a private file is set.  The hooks are the functions
- * sr_replayed_change, sr_replayed_truncate, sr_replayed_resize and sr_replayed_chdir of calls.def.
+ * sr_replayed_change, sr_replayed_truncate, sr_replayed_resize, sr_replayed_lseek and sr_replayed_chdir of calls.def.
  *
  * For `replay -o DIR` the process writes a journal of these calls: which file has which name.  The
  * command makes the tree below DIR of it when the replay has ended (replay/host/output.h).  An

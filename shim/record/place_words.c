@@ -153,6 +153,43 @@ static void add_remembered(struct sr_place *place)
 	}
 }
 
+/* ------------------------------------------------------------------- boxed values */
+
+/* An interpreter's variable is a pointer to an object of so many bytes at least, which has its value at its end. */
+#define OBJECT_BYTES 32
+
+/* May an object of the program's lie there: in its heap, in its own mappings, or among its variables? */
+static bool may_be_object(uint64_t addr)
+{
+	return addr % 8 == 0 && addr > UINT16_MAX && addr < SR_SEGMENTS && (addr < SR_LIBRARY_ARENA || addr >= SR_PROGRAM_MAPS);
+}
+
+static bool has_word(const struct sr_place *place, uint64_t addr)
+{
+	for (uint32_t i = 0; i < place->p.words; i++)
+		if (place->word[i].addr == addr)
+			return true;
+	return false;
+}
+
+/*
+ * A loop of an interpreter may come back with the same pointers, as it frees its objects and allocates them again: what they
+ * point to tells one turn from another.
+ */
+static void add_objects(struct sr_place *place)
+{
+	const uint32_t n = place->p.words;
+	uint64_t object, now[OBJECT_BYTES / 8];
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!read_word(place->word[i].addr, &object) || !may_be_object(object) || sr_place_read(now, object, sizeof(now)) < sizeof(now))
+			continue;
+		for (uint64_t at = object; at < object + OBJECT_BYTES; at += 8)
+			if (is_the_programs(at) && !has_word(place, at))
+				add(place, at, true);
+	}
+}
+
 /* ----------------------------------------------------------------- all words of a place */
 
 /* Of the touched ones those that have changed, or the others. */
@@ -178,8 +215,10 @@ bool sr_place_words_take(struct sr_place *place, bool for_signal)
 	place->p.words = 0;
 	add_touched(place, changed, true, for_signal);
 	any = place->p.words;
-	if (for_signal)
+	if (for_signal) {
 		add_remembered(place);
+		add_objects(place);
+	}
 	add_touched(place, changed, false, for_signal);
 	sr_place_take_words(place);
 	return any;

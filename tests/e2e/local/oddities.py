@@ -24,6 +24,19 @@ UNRECORDED = {"raw_thread": ("made a thread by clone itself", "made by clone"),
               "kernel_writes": ("sreplay knows nothing of system call", "not compared is what system calls do")}
 
 
+# Its standard output is a file.
+INTO_FILE = ["standard_output"]
+
+
+def into_file(arguments, path):
+    """As on_terminal."""
+    with open(path, "w") as f:
+        f.write("before\n")
+        f.flush()
+        r = subprocess.run(arguments, stdout=f, stderr=subprocess.PIPE, text=True)
+    return r.returncode, r.stderr
+
+
 def on_terminal(arguments):
     """(wait status, what it printed there) of a command in a session and on a terminal of its own."""
     child, fd = pty.fork()
@@ -45,7 +58,8 @@ def on_terminal(arguments):
 def problem(directory, case, n):
     trace, out = os.path.join(directory, "odd.srec"), os.path.join(directory, "out")
     shutil.rmtree(trace, ignore_errors=True)
-    status, printed = on_terminal([SREPLAY, "record", "--from-start", "-o", trace, "--", PROGRAM, case, out])
+    command = [SREPLAY, "record", "--from-start", "-o", trace, "--", PROGRAM, case, out]
+    status, printed = into_file(command, out + ".stdout") if case in INTO_FILE else on_terminal(command)
     said = UNRECORDED[case][0] in printed if case in UNRECORDED else printed == ""
     recorded = read(out)
     if status or not said or not recorded:

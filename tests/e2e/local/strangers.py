@@ -83,6 +83,18 @@ while n < 20: x += 1
 signal.setitimer(signal.ITIMER_REAL, 0)
 print(x, n >= 20)
 """
+# Its objects come and go at the same addresses.
+LIST = """
+import signal
+n, l, i = [0], [], 0
+def handle(number, frame): n[0] += 1
+signal.signal(signal.SIGALRM, handle); signal.setitimer(signal.ITIMER_REAL, .002, .002)
+while n[0] < 50:
+    l.append(i); i += 1
+    if len(l) > 5000: l = []
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(i, n[0] >= 50)
+"""
 DESCRIPTORS = """
 import os, pty, socket
 a, b = socket.socketpair(); f = os.open("/etc/passwd", 0); r, w = os.pipe()
@@ -116,6 +128,7 @@ PROGRAMS = {
     "python-asyncio": [PYTHON, "-c", ASYNCIO],
     "python-threads": [PYTHON, "-c", THREADS],
     "python-timer": [PYTHON, "-c", TIMER],
+    "python-list": [PYTHON, "-c", LIST],
     "python-descriptors": [PYTHON, "-c", DESCRIPTORS],
     "sqlite": ["sqlite3", ":memory:", SQL],
     "perl": ["perl", "-e", PERL],

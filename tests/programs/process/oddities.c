@@ -285,6 +285,17 @@ static void raw_timers(void)
 	show("waited", syscall(SYS_rt_sigtimedwait, &set, NULL, &none, 8));
 }
 
+/* A file in the recording, which has something in it already; a pipe in the replay. */
+static void standard_output(void)
+{
+	long at = lseek(1, 0, SEEK_CUR), sought, end;
+
+	write(1, "abc", 3);
+	sought = lseek(1, at + 1, SEEK_SET);
+	end = lseek(1, 0, SEEK_END);
+	fprintf(out, "%ld %ld %ld %d %d %d\n", at, sought, end, fsync(1), fdatasync(1), posix_fadvise(1, 0, 0, POSIX_FADV_SEQUENTIAL));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -295,7 +306,7 @@ static const struct {
     {"event_thread", event_thread},   {"queues", queues},
     {"two_views", two_views},         {"kernel_writes", kernel_writes},
     {"no_memory", no_memory},         {"scheduling", scheduling},
-    {"raw_timers", raw_timers},
+    {"raw_timers", raw_timers},       {"standard_output", standard_output},
 };
 
 int main(int argc, char **argv)
