@@ -252,11 +252,24 @@ static bool restrict_calls(const struct sr_trapped *c, const void *filter, long 
 	return true;
 }
 
+/* There is one Syscall User Dispatch in a thread, and the program takes it for itself. */
+static long dispatch_calls(const struct sr_trapped *c)
+{
+	if (sr_engine_is_active() && sr_engine->replays)
+		return 0;
+	if (!sr_engine_is_active() || !sr_engine->leaves)
+		return as_it_is(c);
+	sr_engine->leaves("the program traps its own system calls (Syscall User Dispatch)");
+	return again(c);
+}
+
 static long process_control(const struct sr_trapped *c)
 {
 	bool strict = c->a[1] == SECCOMP_MODE_STRICT;
 	long result;
 
+	if (c->a[0] == PR_SET_SYSCALL_USER_DISPATCH && c->a[1] == PR_SYS_DISPATCH_ON)
+		return dispatch_calls(c);
 	if (c->a[0] == PR_SET_SECCOMP && (strict || c->a[2]) &&
 	    restrict_calls(c, strict ? NULL : (const void *)c->a[2], &result))
 		return result;
@@ -357,7 +370,8 @@ static bool on_sigsys(siginfo_t *info, ucontext_t *uc)
 	const bool on_own = t->signals.stack.own;
 	uint64_t a[SR_MAX_ARGS + 1];
 
-	if (info->si_code != SYS_USER_DISPATCH)
+	/* Without the trap, it is the program's own. */
+	if (info->si_code != SYS_USER_DISPATCH || t->armed == SR_TRAP_ALLOW)
 		return false;
 	sr_trapped_arguments(uc, a);
 	if (t->depth) { /* libc's, within a call: only verbs/waits.h has them trapped */

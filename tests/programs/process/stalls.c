@@ -6,7 +6,7 @@
  *                                      and pauses for MS after each; says which piece took longest
  *   stalls together THREADS            so many threads live at once, and end together
  *   stalls inputs DIRECTORY FILES      reads a bit of DIRECTORY/0 and so on
- *   stalls filter strict|list|all       restricts its system calls, to few or not at all, and ends with 5
+ *   stalls filter strict|list|all|own   restricts its system calls, to few or not at all, or traps them, and ends with 5
  *   stalls traced                      asks to be traced, and is told by a second try whether it is
  *   stalls descriptors THREADS         the same with 64 descriptors; a file can be opened meanwhile
  */
@@ -14,6 +14,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -215,6 +216,28 @@ static int install(const struct sock_filter *filter, unsigned short n)
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
 }
 
+static char selector;
+
+/* It runs on behalf of the call, and lets the others pass. */
+static void instead(int signo)
+{
+	selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+	if (write(1, "after\n", 6) != 6)
+		_exit(1);
+}
+
+static bool trap_own_calls(void)
+{
+	struct sigaction act = {.sa_handler = instead};
+
+	sigaction(SIGSYS, &act, NULL);
+	if (prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &selector))
+		return false;
+	selector = SYSCALL_DISPATCH_FILTER_BLOCK;
+	syscall(SYS_getpid);
+	return selector == SYSCALL_DISPATCH_FILTER_ALLOW;
+}
+
 static int run_filter(int argc, char **argv)
 {
 	const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -232,6 +255,8 @@ static int run_filter(int argc, char **argv)
 		return 1;
 	if (write(1, "before\n", 7) != 7)
 		return 1;
+	if (!strcmp(argv[0], "own"))
+		_exit(trap_own_calls() ? 5 : 1);
 	if (!strcmp(argv[0], "strict"))
 		failed = prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
 	else if (!strcmp(argv[0], "list"))
