@@ -120,8 +120,17 @@ static size_t put_number(char *to, int32_t number)
 	return size;
 }
 
+/* Other numbers, such as those of descriptors, may have the same value by chance. */
+static bool ends_in_ids(const char *path, const char *end)
+{
+	const size_t n = 5;
+
+	return (size_t)(end - path) >= n && (!memcmp(end - n, "/proc", n) || !memcmp(end - n, "/task", n));
+}
+
 void sr_put_proc_path(struct sr_buf *b, const char *path)
 {
+	const char *const whole = path;
 	char room[256];
 	size_t n = 0;
 
@@ -131,7 +140,7 @@ void sr_put_proc_path(struct sr_buf *b, const char *path)
 	}
 	while (*path) {
 		char *end = NULL;
-		long id = *path == '/' ? strtol(path + 1, &end, 10) : 0;
+		long id = *path == '/' && ends_in_ids(whole, path) ? strtol(path + 1, &end, 10) : 0;
 
 		room[n++] = *path++;
 		if (id <= 0 || id > INT32_MAX || (*end && *end != '/') || n > sizeof(room) / 2)
