@@ -320,7 +320,7 @@ static const struct {
     {"event_thread", event_thread},   {"queues", queues},
     {"two_views", two_views},         {"kernel_writes", kernel_writes},
     {"no_memory", no_memory},         {"scheduling", scheduling},
-    {"raw_timers", raw_timers},       {"standard_output", standard_output},
+    {"raw_timers", raw_timers},       {"proc_paths", proc_paths},       {"standard_output", standard_output},
 };
 
 int main(int argc, char **argv)
