@@ -493,6 +493,12 @@ bool sr_files_next_changed(struct sr_opened_file *f)
 
 bool sr_files_opened(int fd, int flags, struct sr_opened_file *f)
 {
+	f->path[0] = 0;
+	return sr_files_opened_at(fd, flags, f);
+}
+
+bool sr_files_opened_at(int fd, int flags, struct sr_opened_file *f)
+{
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
 	struct statx st;
 	struct seen *s;
@@ -500,7 +506,8 @@ bool sr_files_opened(int fd, int flags, struct sr_opened_file *f)
 	f->note = 0;
 	f->own = false;
 	f->key = f->size = 0;
-	sr_find_path(fd, f->path, sizeof(f->path));
+	if (!f->path[0])
+		sr_find_path(fd, f->path, sizeof(f->path));
 	if (!daemon_client || fd < 0 || flags & O_PATH || !is_regular(fd, "", AT_EMPTY_PATH, &st))
 		return false;
 	hold(&st);

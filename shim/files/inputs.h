@@ -60,6 +60,8 @@ void sr_files_ends(int dirfd, const char *path, bool link);
  * it.  Preserves errno.  True: it is a regular file with content of its own; false: that is not known.
  */
 bool sr_files_opened(int fd, int flags, struct sr_opened_file *file);
+/* The same if the path may be there already; it is empty if not. */
+bool sr_files_opened_at(int fd, int flags, struct sr_opened_file *file);
 
 /*
  * Is this a file that others may be storing into: one that was written while the program ran or less

@@ -9,8 +9,10 @@
  * The system-call trap would make calls of calls.def of what these functions do.  That costs two
  * microseconds, so the wrappers make these calls themselves where they can.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -33,13 +35,43 @@
 #undef fstat
 #undef fstat64
 
+SR_NEXT(next_open, "open");
+SR_NEXT(next_open64, "open64");
+SR_NEXT(next_open_2, "__open_2");
+SR_NEXT(next_open64_2, "__open64_2");
+SR_NEXT(next_openat, "openat");
+SR_NEXT(next_openat64, "openat64");
+SR_NEXT(next_fstat, "fstat");
+SR_NEXT(next_fstat64, "fstat64");
+
+/* Another preloaded library may have functions of these names, which do something else. */
+static bool are_of_libc(void)
+{
+	struct sr_next_function *const all[] = {&next_open,   &next_open64,   &next_open_2, &next_open64_2,
+						&next_openat, &next_openat64, &next_fstat,  &next_fstat64};
+	Dl_info libc, found;
+
+	if (!dladdr((void *)gnu_get_libc_version, &libc))
+		return false;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (!dladdr(sr_next(all[i]), &found) || found.dli_fbase != libc.dli_fbase)
+			return false;
+	return true;
+}
+
 /*
  * Would the trap catch what libc does?  A thread that another one may cancel needs libc's function, which
  * is a cancellation point.
  */
 static inline bool is_trapped(const struct sr_thread *t)
 {
-	return sr_engine && t->armed && !t->depth && !sr_threaded;
+	static enum { NOT_KNOWN, LIBC, OTHERS } are;
+
+	if (!sr_engine || !t->armed || t->depth || sr_threaded)
+		return false;
+	if (__builtin_expect(are == NOT_KNOWN, 0))
+		are = are_of_libc() ? LIBC : OTHERS;
+	return are == LIBC;
 }
 
 static int open_trapped(int dirfd, const char *path, int flags, mode_t mode, void *site)
@@ -98,20 +130,18 @@ typedef FILE *fopen_function(const char *path, const char *mode);
 
 SR_EXPORT int open(const char *path, int flags, ...)
 {
-	SR_NEXT(next, "open");
 	MODE_ARGUMENT(flags);
 
 	STRAIGHT(AT_FDCWD, path, flags, mode);
-	return opened(((open_function *)sr_next(&next))(path, flags, mode));
+	return opened(((open_function *)sr_next(&next_open))(path, flags, mode));
 }
 
 SR_EXPORT int open64(const char *path, int flags, ...)
 {
-	SR_NEXT(next, "open64");
 	MODE_ARGUMENT(flags);
 
 	STRAIGHT(AT_FDCWD, path, flags, mode);
-	return opened(((open_function *)sr_next(&next))(path, flags, mode));
+	return opened(((open_function *)sr_next(&next_open64))(path, flags, mode));
 }
 
 /* With -D_FORTIFY_SOURCE the compiler calls these for an open without a mode. */
@@ -120,36 +150,34 @@ int __open64_2(const char *path, int flags);
 
 SR_EXPORT int __open_2(const char *path, int flags)
 {
-	SR_NEXT(next, "__open_2");
-
-	STRAIGHT(AT_FDCWD, path, flags, 0);
-	return opened(((int (*)(const char *, int))sr_next(&next))(path, flags));
+	/* With O_CREAT, libc ends the program. */
+	if (!(flags & (O_CREAT | __O_TMPFILE)) && is_trapped(&sr_self))
+		return open_trapped(AT_FDCWD, path, flags, 0, __builtin_return_address(0));
+	return opened(((int (*)(const char *, int))sr_next(&next_open_2))(path, flags));
 }
 
 SR_EXPORT int __open64_2(const char *path, int flags)
 {
-	SR_NEXT(next, "__open64_2");
-
-	STRAIGHT(AT_FDCWD, path, flags, 0);
-	return opened(((int (*)(const char *, int))sr_next(&next))(path, flags));
+	/* With O_CREAT, libc ends the program. */
+	if (!(flags & (O_CREAT | __O_TMPFILE)) && is_trapped(&sr_self))
+		return open_trapped(AT_FDCWD, path, flags, 0, __builtin_return_address(0));
+	return opened(((int (*)(const char *, int))sr_next(&next_open64_2))(path, flags));
 }
 
 SR_EXPORT int openat(int dirfd, const char *path, int flags, ...)
 {
-	SR_NEXT(next, "openat");
 	MODE_ARGUMENT(flags);
 
 	STRAIGHT(dirfd, path, flags, mode);
-	return opened(((openat_function *)sr_next(&next))(dirfd, path, flags, mode));
+	return opened(((openat_function *)sr_next(&next_openat))(dirfd, path, flags, mode));
 }
 
 SR_EXPORT int openat64(int dirfd, const char *path, int flags, ...)
 {
-	SR_NEXT(next, "openat64");
 	MODE_ARGUMENT(flags);
 
 	STRAIGHT(dirfd, path, flags, mode);
-	return opened(((openat_function *)sr_next(&next))(dirfd, path, flags, mode));
+	return opened(((openat_function *)sr_next(&next_openat64))(dirfd, path, flags, mode));
 }
 
 SR_EXPORT FILE *fopen(const char *path, const char *mode)
@@ -178,18 +206,14 @@ static int fstat_trapped(int fd, struct stat *st, void *site)
 
 SR_EXPORT int fstat(int fd, struct stat *st)
 {
-	SR_NEXT(next, "fstat");
-
 	if (fd >= 0 && is_trapped(&sr_self))
 		return fstat_trapped(fd, st, __builtin_return_address(0));
-	return ((int (*)(int, struct stat *))sr_next(&next))(fd, st);
+	return ((int (*)(int, struct stat *))sr_next(&next_fstat))(fd, st);
 }
 
 SR_EXPORT int fstat64(int fd, struct stat64 *st)
 {
-	SR_NEXT(next, "fstat64");
-
 	if (fd >= 0 && is_trapped(&sr_self))
 		return fstat_trapped(fd, (struct stat *)st, __builtin_return_address(0));
-	return ((int (*)(int, struct stat64 *))sr_next(&next))(fd, st);
+	return ((int (*)(int, struct stat64 *))sr_next(&next_fstat64))(fd, st);
 }

@@ -19,9 +19,11 @@
 #include "shim/files/fds.h"
 #include "shim/files/changes.h"
 #include "shim/files/inputs.h"
+#include "shim/files/paths.h"
 #include "shim/files/private.h"
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
+#include "shim/core/order.h"
 #include "shim/files/own_fds.h"
 #include "shim/process/ids.h"
 #include "logd/base/say.h"
@@ -199,6 +201,19 @@ static enum sr_fd_class classify(int fd, int flags, const char *path, bool is_fi
  */
 static int open_really(const struct sr_call_desc *d, const uint64_t *a)
 {
+	struct sr_opened_file *file = &sr_self.opened;
+	long fd = -ELOOP;
+
+	file->path[0] = 0;
+	if (sr_self.raw || !sr_threaded)
+		fd = sr_open_without_links((int)a[0], (const char *)a[1], (int)a[2], (unsigned int)a[3], file->path,
+					   sizeof(file->path));
+	if (fd >= 0)
+		return (int)fd;
+	if (fd == -ENOENT || fd == -EINTR) {
+		errno = (int)-fd;
+		return -1;
+	}
 	if (sr_self.raw)
 		return (int)sr_real(d, a);
 	return openat((int)a[0], (const char *)a[1], (int)a[2], (mode_t)a[3]);
@@ -216,7 +231,7 @@ uint64_t sr_invoke_openat(const struct sr_call_desc *d, uint64_t *a)
 	error = errno;
 	if (fd < 0)
 		return (uint64_t)-1;
-	is_file = sr_files_opened(fd, (int)a[2], file);
+	is_file = sr_files_opened_at(fd, (int)a[2], file);
 	file->class = classify(fd, (int)a[2], (const char *)a[1], is_file);
 	if (file->class == SR_FD_OUTSIDE)
 		sr_fd_capture(fd);

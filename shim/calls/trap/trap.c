@@ -42,6 +42,7 @@
 #include "shim/exposed/probe/probes.h"
 #include "shim/files/fds.h"
 #include "shim/files/inputs.h"
+#include "shim/files/paths.h"
 #include "shim/files/write_order.h"
 #include "shim/kernel/guarded.h"
 #include "shim/kernel/readable.h"
@@ -242,6 +243,7 @@ static bool restrict_calls(const struct sr_trapped *c, const void *filter, long 
 {
 	/* It may also forbid the shim to remove its probes, so it removes them now. */
 	probes_stop();
+	sr_paths_restrict();
 	*result = 0;
 	if (sr_engine_is_active() && sr_engine->replays)
 		return true;

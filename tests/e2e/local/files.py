@@ -3,6 +3,7 @@
 """Regular files of a recorded program: a replay names the inputs that have changed, and reads those that the
 trace keeps.  Needs no RDMA."""
 
+import json
 import os
 import re
 import shutil
@@ -162,6 +163,26 @@ def another_user_can(*command):
         return subprocess.run(other + list(command), capture_output=True, text=True)
 
 
+def paths(tap, place):
+    """The path in the trace has no links, whatever name the program gave."""
+    here, trace = os.path.join(os.path.realpath(place), "named"), os.path.join(place, "paths.srec")
+    os.makedirs(os.path.join(here, "real"))
+    os.symlink("real", os.path.join(here, "link"))
+    given = ["real/a", "link/b", "./real/c", "real/../link/d", "real//e", here + "/real/f", here + "/link/g", "real/.h", "real/..i"]
+    for name in given:
+        write_old(os.path.join(here, name), os.path.basename(name))
+    os.symlink("a", os.path.join(here, "real", "z"))
+    command = ["cat", *given, "real/z", "/proc/self/comm", "nowhere/j"]
+    r = subprocess.run([SREPLAY, "record", "--from-start", "-o", trace, "--", *command], cwd=here, capture_output=True, text=True)
+    tap.ok(r.returncode == 1 and r.stdout == "abcdefg.h..iacat\n" and r.stderr == "cat: nowhere/j: No such file or directory\n",
+           "files by names of all kinds", str(r))
+    found = [json.loads(line)["path"] for line in read(os.path.join(trace, "rank-0", "files.jsonl")).splitlines() if "path" in line]
+    expected = [os.path.join(here, "real", os.path.basename(name)) for name in given]
+    tap.ok([name for name in found if name.startswith(here)] == expected, "are noted without links", "\n".join(found))
+    status, out, err = replay(trace)
+    tap.ok((status, out) == (1, r.stdout) and "0 divergences: exact" in err, "and replay", "%s %s %s" % (status, out, err))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as place:
@@ -171,6 +192,7 @@ def main():
         changed_inputs(tap, place)
         kept_inputs(tap, place)
         small_files(tap, place)
+        paths(tap, place)
     r = another_user_can("env", "-u", "SREPLAY_SOCKET", "/usr/bin/python3", os.path.realpath(__file__))
     if r:
         tap.ok(r.returncode == 0 and r.stdout.count("\nok ") > 10, "all the same without root's rights", r.stdout + r.stderr)
