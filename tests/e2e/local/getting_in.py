@@ -116,6 +116,16 @@ def direct_verbs(tap, place):
     tap.ok(outside.stdout == bare.stdout and not outside.stderr, "outside of the group: as bare", outside)
 
 
+def interposed(tap, place):
+    """Another preloaded library has functions of the names of ours."""
+    command, elsewhere = ["cat", "/etc/hostname"], os.path.join(HERE, "elsewhere.so")
+    bare = place.run(command, dict(place.environment, LD_PRELOAD=elsewhere))
+    recorded = place.record("elsewhere", command, "--from-start", LD_PRELOAD=elsewhere)
+    tap.ok(bare.stdout == recorded.stdout == b"Linux\n" and not recorded.stderr, "another library's open() is used, as bare", (bare, recorded))
+    status, out, err = replay(place.trace("elsewhere"), 0)
+    tap.ok(status == 0 and out == bare.stdout and "exact" in err, "... and replays exactly", (status, out, err))
+
+
 def old_versions(tap, place):
     """The other half, a libibverbs that lets the shim in, is in third_party.py."""
     recorded = place.record("old", OLD)
@@ -277,6 +287,7 @@ def main():
         lookups(tap, place)
         watchers(tap, place)
         direct_verbs(tap, place)
+        interposed(tap, place)
         old_versions(tap, place)
         plain_start(tap, place)
         plain_start_oddities(tap, place)
