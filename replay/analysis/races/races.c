@@ -467,11 +467,15 @@ static bool is_of_known_race(const struct asked *q, const struct sr_access *a, c
 /*
  * What a READ found may order what the reader changes behind it: that is what flags are for.  (Two values that are read one after
  * the other order each other's READs, too; and other flags that are waited for, as those of a barrier, are raised behind any READ.)
+ * A flag that was written tells as well that other memory has been.
  */
 static bool is_behind_read(const struct asked *q, const struct sr_access *a, const struct sr_access *b)
 {
-	const bool is_awaited_flag = class_of(q->f->r->how.memory, a, b) == SR_RACE_SYNC && (a->is_polled || b->is_polled || b->kind == SR_ACCESS_ATOMIC);
+	const bool is_sync = class_of(q->f->r->how.memory, a, b) == SR_RACE_SYNC;
+	const bool is_awaited_flag = is_sync && (a->is_polled || b->is_polled || b->kind == SR_ACCESS_ATOMIC);
 
+	if (b->kind == SR_ACCESS_LOAD)
+		return change_of(q->race)->kind == SR_ACCESS_WRITE && a->kind == SR_ACCESS_WRITE && !is_sync;
 	return (b->kind == SR_ACCESS_WRITE || b->kind == SR_ACCESS_ATOMIC) && !is_awaited_flag;
 }
 
