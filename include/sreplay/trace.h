@@ -281,7 +281,8 @@ struct sr_heap_payload {
 #define SR_EXPOSED_REFRESHED 64u /* a new snapshot of a page that another thread saw change */
 #define SR_EXPOSED_YIELD     128u /* with TICK: found when the thread gave up its processor */
 #define SR_EXPOSED_MANY      256u /* with AT_CALL: `fault` is over SR_EXPOSED_MANY_FAULTS */
-#define SR_EXPOSED_SNAPSHOT  512u /* the page became a snapshot, and so many pages behind it: */
+#define SR_EXPOSED_SNAPSHOT  512u /* the page became a snapshot, and as many pages behind it as FURTHER says */
+#define SR_EXPOSED_FILLED    1024u /* the page is passed through from here on, with as many behind it */
 #define SR_EXPOSED_FURTHER(flags) ((flags) >> 16)
 
 /*

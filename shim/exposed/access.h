@@ -36,7 +36,7 @@ static inline bool is_plain(const struct insn *insn)
 
 /* watch.c: see sr_exposed_watch_load(). */
 bool is_watched_load(const ucontext_t *uc, uintptr_t addr);
-bool is_watched_page(uintptr_t addr);
+bool is_watched_page(uintptr_t addr) NO_VECTORS;
 void watched_load_begins(const ucontext_t *uc, uintptr_t addr);
 void watched_load_ends(uintptr_t addr);
 
@@ -69,6 +69,11 @@ enum back comes_back(uintptr_t pc, uintptr_t addr, uint64_t registers) NO_VECTOR
 void note_back(uintptr_t pc, uintptr_t addr, uint64_t registers) NO_VECTORS;
 /* Has the thread walked over neighbouring pages, with no call in between, and is this the next? */
 bool is_walk(uintptr_t user) NO_VECTORS;
+#define WALK_MIN 8
+/* Pages that change their state at once, at most: half of those that a thread may have open. */
+#define PAGES_AT_ONCE (OPEN_MAX / 2)
+/* Records what is new on them, as it is at one moment.  False: they did not hold still. */
+bool sample_pages(uintptr_t begin, uintptr_t end);
 
 /* poll.c */
 /* Is it the instruction and address of the last load that was done alone on this page? */
@@ -104,6 +109,19 @@ bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VE
 bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn);
 /* False: not now, and the store faults again. */
 bool pass_through(uintptr_t user);
+
+/* fill.c */
+/* Recording: is the page the next one of those that the thread fills one after the other? */
+bool is_filled_on(uintptr_t user) NO_VECTORS;
+/* Did the thread fill the page before this one, or a part of this one? */
+bool is_fill_next(uintptr_t user);
+/* Is it to be passed through, whatever the access?  In a replay, if the trace says so. */
+bool is_fill_due(uintptr_t user);
+/*
+ * Passes through this page, which insn met, and those behind it that will be filled next.  False: not now.  Then the
+ * instruction faults again, and is not counted; but a recording does it in another way if the page was due.
+ */
+bool fill_pages(uintptr_t user, const struct insn *insn);
 
 /* string.c */
 /* False: an element lies across two pages. */

@@ -69,13 +69,9 @@ static bool lies_in(const struct insn *insn, const struct page *p)
  */
 static void refresh(uintptr_t user, const ucontext_t *uc)
 {
-	static char now[PAGE];
-
 	event_begin(exposed_self.fault, SR_EXPOSED_TICK | SR_EXPOSED_REFRESHED,
 		    (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], 0);
-	if (!snapshot(user, now))
-		counts.unstable++;
-	record_difference(user, now, PAGE, SR_EXPOSED_ASYNC);
+	record_page(user, SR_EXPOSED_ASYNC);
 	if (changes_expected()) {
 		page_protect(user);
 		event_protected(user);

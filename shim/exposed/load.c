@@ -61,6 +61,7 @@ void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 	if (exposed_self.silent)
 		return;
 	record_difference(insn->address, now, insn->size, 0);
+	p->loaded = true;
 	exposed_self.row = 0;
 	counts.loads++;
 }
@@ -69,8 +70,6 @@ void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
  * A thread walks over neighbouring pages, with no call in between.  After so many of them the next one becomes a
  * snapshot at once.
  */
-#define WALK_MIN 8
-
 NO_VECTORS static bool is_walked(uintptr_t user)
 {
 	const struct exposed_thread *t = &exposed_self;
@@ -95,9 +94,6 @@ static void walk_goes_on(uintptr_t user, uint32_t pages)
 
 /* ------------------------------------------------------------------- snapshots */
 
-/* Pages that become snapshots at once, at most: half of those that a thread may have open. */
-#define AT_ONCE (OPEN_MAX / 2)
-
 /* The end of the pages that become snapshots together.  A walk upwards takes as many as it has taken so far. */
 static uintptr_t end_of_walk(uintptr_t user)
 {
@@ -106,7 +102,7 @@ static uintptr_t end_of_walk(uintptr_t user)
 
 	if (!hooks.recorded && (!is_walk(user) || user < exposed_self.walk.last))
 		return end;
-	for (stop = end + (n < AT_ONCE ? n : AT_ONCE - 1) * PAGE; end < stop; end += PAGE) {
+	for (stop = end + (n < PAGES_AT_ONCE ? n : PAGES_AT_ONCE - 1) * PAGE; end < stop; end += PAGE) {
 		const struct page *p = page_at(end);
 
 		if (!p || p->state != PAGE_PROTECTED || !p->whole || offset_of(end) - offset_of(user) != end - user)
@@ -118,15 +114,11 @@ static uintptr_t end_of_walk(uintptr_t user)
 /* Makes the shadow copy what the page is now.  True: it was, and has been since it was last known. */
 static bool is_known(uintptr_t user)
 {
-	static char now[PAGE];
-	struct page *p = page_at(user);
+	const struct page *p = page_at(user);
 
 	if (p->shadow_valid && is_equal(shadow_of(user), backing_of(p, user), PAGE))
 		return true;
-	if (!snapshot(user, now))
-		counts.unstable++;
-	record_difference(user, now, PAGE, 0);
-	p->shadow_valid = true;
+	record_page(user, 0);
 	return false;
 }
 
@@ -136,7 +128,7 @@ static bool is_known(uintptr_t user)
  */
 #define TURNS 4
 
-static bool sample_pages(uintptr_t begin, uintptr_t end)
+bool sample_pages(uintptr_t begin, uintptr_t end)
 {
 	bool still = false;
 
@@ -187,6 +179,10 @@ static bool show_snapshot(uintptr_t user, bool must)
 	check_snapshots();
 	event_flag(SR_EXPOSED_SNAPSHOT | (uint32_t)((end - user) / PAGE - 1) << 16);
 	page_show_snapshots(user, end);
+	for (uintptr_t at = user; at < end; at += PAGE) {
+		renew(page_at(at));
+		page_at(at)->loaded = true;
+	}
 	walk_goes_on(user, (uint32_t)((end - user) / PAGE));
 	return true;
 }
@@ -368,6 +364,8 @@ void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct ins
 	bool alone = is_alone(insn), aside = insn->class == INSN_OPERAND && is_within(insn);
 	bool poll = alone && is_poll(p, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], insn->address);
 
+	if (is_fill_due(addr & PAGE_MASK) && (fill_pages(addr & PAGE_MASK, insn) || hooks.recorded))
+		return;
 	if ((alone || aside) && take_together(p, insn))
 		return;
 	if ((alone || aside) && (hooks.recorded ? is_alone_again() : is_done_alone(uc, p, insn, poll))) {
@@ -391,4 +389,7 @@ NO_VECTORS void renew(struct page *p)
 	p->loads = 0;
 	p->found = 0;
 	p->repeats = 0;
+	if (p->loaded)
+		p->fills = 0;
+	p->loaded = false;
 }

@@ -27,7 +27,7 @@ NO_VECTORS static bool is_ordinary(const struct access *a)
 	const struct exposed_thread *t = &exposed_self;
 	const struct page *p = a->page;
 
-	if (hooks.recorded ? t->fault + 1 >= t->quiet_until : hooks.wanted && hooks.wanted())
+	if (hooks.recorded ? t->fault + 1 >= t->quiet_until || t->fill.again : hooks.wanted && hooks.wanted())
 		return false;
 	return p->state == PAGE_PROTECTED && (p->users || p->aliases) && !t->silent &&
 	       !(a->partial && is_unregistered(p, a->addr, a->insn->size));
@@ -82,7 +82,7 @@ NO_VECTORS static bool is_next(struct load *l, const struct access *a)
 	/* A replay takes a snapshot only where the trace has an event. */
 	if (hooks.recorded)
 		return true;
-	if (!a->partial && is_walk(a->addr & PAGE_MASK))
+	if (!a->partial && (is_walk(a->addr & PAGE_MASK) || is_filled_on(a->addr & PAGE_MASK)))
 		return false;
 	return l->poll || a->partial || is_done_alone(l, a);
 }
@@ -125,6 +125,7 @@ NO_VECTORS static void note_load(const struct load *l, const struct access *a)
 	count_access(a, is_register_load(a->insn));
 	if (!hooks.recorded)
 		note_recorded(l, a);
+	a->page->loaded = true;
 	counts.loads++;
 	counts.polls += l->poll;
 	if (a->insn->class == INSN_OPERAND)
@@ -176,7 +177,7 @@ NO_VECTORS static bool store_quickly(const struct access *a)
 	uint64_t value;
 
 	if (open_n || is_awaited() || !is_ordinary(a) || (!p->shadow_valid && p->digested) ||
-	    (fills && row > STORES_MAX))
+	    (fills && (row > STORES_MAX || is_filled_on(a->addr & PAGE_MASK))))
 		return false;
 	value = word_value(a->insn, (greg_t)a->r[a->insn->reg]);
 	word_store(backing_of(p, a->addr), value, a->insn->size);

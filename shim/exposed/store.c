@@ -65,7 +65,7 @@ NO_VECTORS void note_row(uintptr_t page, uint32_t stores)
  */
 bool pass_through(uintptr_t user)
 {
-	if (page_pass_through(user))
+	if (page_pass_through(user, user + PAGE))
 		return true;
 	exposed_self.fault--;
 	exposed_self.accesses -= SAME_PLACE;
@@ -100,14 +100,15 @@ static bool may_fill(struct page *p, const struct insn *insn)
 void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
 {
 	uintptr_t page = addr & PAGE_MASK;
-	bool fills = !is_partial(p) && may_fill(p, insn);
+	bool fills = !is_partial(p) && may_fill(p, insn), due = fills && is_fill_due(page);
+	bool passed;
 
 	if (hooks.storing)
 		hooks.storing();
 	validate_shadow_before_store(addr);
 	if (fills)
 		note_row(page, stores_in_a_row(page) + 1);
-	if ((!fills || stores_in_a_row(page) <= STORES_MAX) && is_within(insn)) {
+	if (!due && (!fills || stores_in_a_row(page) <= STORES_MAX) && is_within(insn)) {
 		if (is_store(insn) &&
 		    store_alone(uc, p, insn)) {
 			check_snapshots();
@@ -118,6 +119,10 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 			return;
 		}
 	}
-	if (!pass_through(page) && fills)
+	if (due || (fills && (stores_in_a_row(page) > STORES_MAX || (!is_within(insn) && is_fill_next(page)))))
+		passed = fill_pages(page, insn);
+	else
+		passed = pass_through(page);
+	if (!passed && fills)
 		exposed_self.row--;
 }

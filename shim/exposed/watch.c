@@ -18,7 +18,7 @@ bool is_watched_load(const ucontext_t *uc, uintptr_t addr)
 	       addr + VECTOR_MAX > w->begin && addr < w->end && !exposed_self.silent;
 }
 
-bool is_watched_page(uintptr_t addr)
+NO_VECTORS bool is_watched_page(uintptr_t addr)
 {
 	const struct sr_exposed_watched *w = watched;
 

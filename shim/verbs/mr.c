@@ -442,20 +442,30 @@ static void note_fetch(struct sr_wqe *wqe, const void *p, size_t length)
 		sr_clocks_unwatched();
 }
 
+static void note_target(struct sr_wqe *wqe, const void *p, size_t length)
+{
+	if (wqe->kind == SR_WQE_FETCH) {
+		note_fetch(wqe, p, length);
+		return;
+	}
+	sr_exposed_keep_values(p, length);
+	if (sr_exposed_touches(p, length))
+		sr_clocks_unwatched();
+}
+
 void sr_wqe_note_target(struct sr_wqe *wqe)
 {
-	for (uint32_t i = 0; sr_leaves_out && sr_regions_on && i < wqe->num_sge; i++) {
+	if (!sr_regions_on || !(sr_leaves_out || wqe->kind == SR_WQE_FETCH))
+		return;
+	for (uint32_t i = 0; i < wqe->num_sge; i++) {
 		const struct ibv_sge *sge = &wqe->sge[i];
 		const void *p = sr_mr_memory(wqe->wq->context, sge->lkey, sge->addr, sge->length);
 
 		if (!p || !sge->length)
 			continue;
-		if (wqe->kind == SR_WQE_FETCH) {
-			note_fetch(wqe, p, sge->length);
-			continue;
-		}
-		sr_exposed_keep_values(p, sge->length);
-		if (sr_exposed_touches(p, sge->length))
-			sr_clocks_unwatched();
+		if (wqe->kind == SR_WQE_FETCH)
+			sr_exposed_fetched(p, sge->length);
+		if (sr_leaves_out)
+			note_target(wqe, p, sge->length);
 	}
 }

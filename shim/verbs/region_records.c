@@ -105,7 +105,7 @@ static bool is_ascending(const struct sr_exposed_event *e)
  */
 static bool is_written_again(const struct sr_exposed_event *e)
 {
-	const uint32_t shown = SR_EXPOSED_SNAPSHOT | SR_EXPOSED_FURTHER(~0u) << 16;
+	const uint32_t shown = SR_EXPOSED_SNAPSHOT | SR_EXPOSED_FILLED | SR_EXPOSED_FURTHER(~0u) << 16;
 	const uint32_t passed = SR_EXPOSED_ASYNC | SR_EXPOSED_AT_CALL | SR_EXPOSED_AT_RETURN;
 	uint32_t good = shown;
 

@@ -27,7 +27,7 @@ void event_end(void);
 /* Replay: puts what was recorded with the event that has begun into the backing mapping.  False: nothing was. */
 bool replay_values(void);
 bool replay_flagged(uint32_t flag);
-/* SR_EXPOSED_SNAPSHOT: how many pages behind the first one became snapshots with it. */
+/* SR_EXPOSED_SNAPSHOT, SR_EXPOSED_FILLED: how many pages behind the first one changed their state with it. */
 uint32_t replay_further(void);
 /* The next of the pages that were protected with it.  False: there is no further one. */
 bool replay_next_protected(uintptr_t *user);

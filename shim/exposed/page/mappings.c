@@ -419,17 +419,47 @@ int map_fd(void)
 	return shadow_fd;
 }
 
-/* -------------------------------------------------------------- one page */
+/* ------------------------------------------------------- pages passed through */
 
-int map_through(uintptr_t user)
+/*
+ * Is the range within one mapping?  One call moves such a range, wholly or not at all.  A kernel that does not tell moves page
+ * by page.
+ */
+static bool is_one_mapping(uintptr_t begin, size_t size)
 {
-	return failed(move(backing_at(user), PAGE, user)) ? -EAGAIN : 0;
+	struct query q = {.size = sizeof(q), .addr = begin};
+	int fd;
+	long err;
+
+	if (size == PAGE)
+		return true;
+	fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"), O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	if (fd < 0)
+		return false;
+	err = sr_syscall(SYS_ioctl, fd, (long)QUERY, SR_ARG(&q), 0, 0, 0);
+	sr_sys_close(fd);
+	return !err && q.end - begin >= size;
 }
 
-void map_take_back(uintptr_t user)
+static bool move_pages(uintptr_t from, size_t size, uintptr_t to)
 {
-	map_protect(user, PROT_NONE);
-	move(user, PAGE, backing_at(user));
-	sr_syscall(SYS_mprotect, (long)backing_at(user), PAGE, PROT_READ | PROT_WRITE, 0, 0, 0);
-	show(user, user + PAGE);
+	size_t step = is_one_mapping(from, size) ? size : PAGE;
+
+	for (size_t at = 0; at < size; at += step)
+		if (failed(move(from + at, step, to + at)))
+			return false;
+	return true;
+}
+
+int map_through(uintptr_t begin, uintptr_t end)
+{
+	return move_pages(backing_at(begin), end - begin, begin) ? 0 : -EAGAIN;
+}
+
+void map_take_back(uintptr_t begin, uintptr_t end)
+{
+	map_protect_range(begin, end, PROT_NONE);
+	move_pages(begin, end - begin, backing_at(begin));
+	map_protect_range(backing_at(begin), backing_at(begin) + (end - begin), PROT_READ | PROT_WRITE);
+	show(begin, end);
 }

@@ -47,8 +47,8 @@ bool map_file_of(uintptr_t addr, struct mapped_file *f);
 /* Calls this for each file that is mapped privately, and may be read and executed but not written. */
 void map_each_text(void (*with)(const struct mapped_file *f));
 
-/* Moves one page from the backing mapping to the program's address, and back. */
-int map_through(uintptr_t user);
-void map_take_back(uintptr_t user);
+/* Moves neighbouring pages from the backing mapping to the program's addresses, and back. */
+int map_through(uintptr_t begin, uintptr_t end);
+void map_take_back(uintptr_t begin, uintptr_t end);
 
 #endif

@@ -41,6 +41,13 @@ struct page {
 	uint16_t fetches;  /* so many READs of the process may bring something there: sr_exposed_fetch_begins() */
 	bool digested;     /* `digest` is of what was there before any device could write */
 	uint8_t pins;      /* passed through for calls that use it, and not in open_pages */
+	uint8_t fills;     /* so often it was filled, with nothing else in between (fill.c) */
+	uint8_t fill_run;  /* ... as the first of so many pages */
+	bool loaded;       /* ... and since then, loads were done here */
+	uint64_t fill_epoch; /* the last of these epochs */
+	bool fetched;      /* READs of the process were to bring something there ... */
+	bool by_peers;     /* something was found there that they did not bring */
+	uint64_t fetched_epoch; /* ... which was found in this epoch */
 	uint32_t loads;    /* done by the handler since the page was protected: what they cost (access.h) */
 	uint32_t found;    /* ... so many found something new; also since the call before */
 	uint32_t repeats;  /* ... of those, loads that a loop came back to and that found nothing new */

@@ -153,10 +153,27 @@ static size_t end_of_difference(const char *known, const char *now, size_t i, si
 	return end;
 }
 
+/*
+ * Something new was found.  The page is one that peers write, unless a READ of this process was to bring that; all that
+ * it brought counts, if it is found before the next call.
+ */
+static void note_found(struct page *p)
+{
+	uint64_t epoch = thread_epoch();
+
+	if (p->fetched)
+		p->fetched_epoch = epoch;
+	p->fetched = false;
+	p->by_peers |= p->fetched_epoch != epoch;
+}
+
 static void record_all(struct page *p, uintptr_t addr, const char *now, size_t length, uint32_t flags)
 {
-	if (!is_equal_to_digest(p, now, length))
+	if (!is_equal_to_digest(p, now, length)) {
+		if (!(flags & SR_EXPOSED_ASYNC))
+			note_found(p);
 		event_value(addr, now, (uint32_t)length, flags);
+	}
 	memcpy(shadow_to_change(addr), now, length);
 }
 
@@ -177,6 +194,8 @@ void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t 
 		if (!memcmp(shadow, now, length))
 			return;
 	}
+	if (!(flags & SR_EXPOSED_ASYNC))
+		note_found(p);
 	p->repeats = 0;
 	if (changes_expected())
 		p->loads = 0;
@@ -187,16 +206,20 @@ void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t 
 	}
 }
 
-void validate_shadow(uintptr_t user, struct page *p)
+void record_page(uintptr_t user, uint32_t flags)
 {
 	static char now[PAGE];
 
-	if (p->shadow_valid)
-		return;
 	if (!snapshot(user, now))
 		counts.unstable++;
-	record_difference(user, now, PAGE, 0);
-	p->shadow_valid = true;
+	record_difference(user, now, PAGE, flags);
+	page_at(user)->shadow_valid = true;
+}
+
+void validate_shadow(uintptr_t user, struct page *p)
+{
+	if (!p->shadow_valid)
+		record_page(user, 0);
 }
 
 void validate_shadow_before_store(uintptr_t addr)

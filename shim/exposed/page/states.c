@@ -33,45 +33,82 @@ static void forget_open(uintptr_t user)
 	set_open_n(open_n - 1);
 }
 
-/* ----------------------------------------- several snapshots that are protected */
+/* ---------------------------------------------- several pages that are protected */
 
-/* Neighbouring pages, which one system call protects. */
+static void taken_back(uintptr_t user)
+{
+	struct page *p = page_at(user);
+
+	if (!--pass_through_n && hooks.passes)
+		hooks.passes(false);
+	p->state = PAGE_SUSPENDED_PASS_THROUGH;
+	if (hooks.was_pass_through)
+		hooks.was_pass_through(user, backing_of(p, user));
+}
+
+static void protect_taken_back(uintptr_t user)
+{
+	struct page *p = page_at(user);
+
+	p->state = PAGE_PROTECTED;
+	/* The program's own stores are in there as well, and cannot be told apart. */
+	if (!p->silent)
+		record_page(user, SR_EXPOSED_ASYNC);
+	p->silent = false;
+	p->loads = 0;
+}
+
+/* Neighbouring pages in one state, which the same system calls protect. */
 struct run {
 	uintptr_t begin, end;
+	bool passed; /* through; else they are snapshots */
 };
 
 static void end_run(struct run *r)
 {
-	if (r->begin < r->end)
+	if (r->begin < r->end && r->passed)
+		map_take_back(r->begin, r->end);
+	else if (r->begin < r->end)
 		map_protect_range(r->begin, r->end, PROT_NONE);
+	for (uintptr_t user = r->begin; r->passed && user < r->end; user += PAGE) {
+		taken_back(user);
+		protect_taken_back(user);
+	}
 	*r = (struct run){0};
 }
 
-static void add_to_run(struct run *r, uintptr_t user)
+static bool are_neighbours(uintptr_t user, uintptr_t next)
 {
-	if (r->begin < r->end && user + PAGE == r->begin) {
+	return user + PAGE == next && offset_of(user) + PAGE == offset_of(next);
+}
+
+static void add_to_run(struct run *r, uintptr_t user, bool passed)
+{
+	if (r->begin < r->end && r->passed == passed && are_neighbours(user, r->begin)) {
 		r->begin = user;
-	} else if (r->begin < r->end && user == r->end) {
+	} else if (r->begin < r->end && r->passed == passed && are_neighbours(r->end - PAGE, user)) {
 		r->end += PAGE;
 	} else {
 		end_run(r);
-		*r = (struct run){user, user + PAGE};
+		*r = (struct run){user, user + PAGE, passed};
 	}
 }
 
-/* As page_protect(), but the program's mapping of a snapshot may be protected as late as at end_run(). */
+/* As page_protect(), but what needs system calls may be done as late as at end_run(). */
 static void protect_in_run(struct run *r, uintptr_t user)
 {
 	struct page *p = page_at(user);
 
-	if (p->state != PAGE_SNAPSHOT) {
+	if (p->state != PAGE_SNAPSHOT && p->state != PAGE_PASS_THROUGH) {
 		page_protect(user);
 		return;
 	}
 	forget_open(user);
-	p->state = PAGE_PROTECTED;
-	p->loads = 0;
-	add_to_run(r, user);
+	add_to_run(r, user, p->state == PAGE_PASS_THROUGH);
+	if (p->state == PAGE_SNAPSHOT) {
+		p->state = PAGE_PROTECTED;
+		p->loads = 0;
+	}
 }
 
 void protect_mine(void)
@@ -175,14 +212,10 @@ void page_show_snapshots(uintptr_t begin, uintptr_t end)
 	}
 }
 
-static void take_back(uintptr_t user, struct page *p)
+static void take_back(uintptr_t user)
 {
-	map_take_back(user);
-	if (!--pass_through_n && hooks.passes)
-		hooks.passes(false);
-	p->state = PAGE_SUSPENDED_PASS_THROUGH;
-	if (hooks.was_pass_through)
-		hooks.was_pass_through(user, backing_of(p, user));
+	map_take_back(user, user + PAGE);
+	taken_back(user);
 }
 
 static void suspend_snapshot(uintptr_t user)
@@ -198,7 +231,7 @@ void page_suspend(uintptr_t user)
 	if (is_mine(p) || p->silent) {
 		page_protect(user);
 	} else if (p->state == PAGE_PASS_THROUGH) {
-		take_back(user, p);
+		take_back(user);
 	} else if (p->state == PAGE_SNAPSHOT) {
 		suspend_snapshot(user);
 	}
@@ -206,27 +239,18 @@ void page_suspend(uintptr_t user)
 
 void page_protect(uintptr_t user)
 {
-	static char now[PAGE];
 	struct page *p = page_at(user);
 
 	forget_open(user);
 	if (p->state == PAGE_PASS_THROUGH || p->state == PAGE_SUSPENDED_PASS_THROUGH) {
 		if (p->state == PAGE_PASS_THROUGH)
-			take_back(user, p);
-		p->state = PAGE_PROTECTED;
-		/* The program's own stores are in there as well, and cannot be told apart. */
-		if (!p->silent) {
-			if (!snapshot(user, now))
-				counts.unstable++;
-			record_difference(user, now, PAGE, SR_EXPOSED_ASYNC);
-			p->shadow_valid = true;
-		}
-		p->silent = false;
-	} else {
-		if (p->state != PAGE_SUSPENDED)
-			map_protect(user, PROT_NONE);
-		p->state = PAGE_PROTECTED;
+			take_back(user);
+		protect_taken_back(user);
+		return;
 	}
+	if (p->state != PAGE_SUSPENDED)
+		map_protect(user, PROT_NONE);
+	p->state = PAGE_PROTECTED;
 	p->loads = 0;
 }
 
@@ -244,12 +268,17 @@ void suspend_changed(void)
 
 void protect_pass_through(void)
 {
+	struct run r = {0};
+
 	for (uint32_t i = open_n; i--;) {
 		const struct page *p = page_at(open_pages[i]);
 
-		if (p->state == PAGE_PASS_THROUGH || (p->state == PAGE_SUSPENDED_PASS_THROUGH && is_mine(p)))
+		if (p->state == PAGE_PASS_THROUGH && is_mine(p))
+			protect_in_run(&r, open_pages[i]);
+		else if (p->state == PAGE_PASS_THROUGH || (p->state == PAGE_SUSPENDED_PASS_THROUGH && is_mine(p)))
 			page_suspend(open_pages[i]);
 	}
+	end_run(&r);
 }
 
 static void protect_snapshots(void)
@@ -275,39 +304,51 @@ void suspend_all(void)
 		page_suspend(open_pages[i]);
 }
 
-bool page_map_through(uintptr_t user)
+static bool pages_map_through(uintptr_t begin, uintptr_t end)
 {
-	struct page *p = page_at(user);
-
 	if (!pass_through_n && hooks.passes)
 		hooks.passes(true);
-	if (map_through(user)) {
+	if (map_through(begin, end)) {
 		if (!pass_through_n && hooks.passes)
 			hooks.passes(false);
 		return false;
 	}
-	p->state = PAGE_PASS_THROUGH;
-	pass_through_n++;
-	tell_unwatched(user);
-	if (hooks.went_pass_through)
-		hooks.went_pass_through(user, backing_of(p, user));
+	for (uintptr_t user = begin; user < end; user += PAGE) {
+		struct page *p = page_at(user);
+
+		p->state = PAGE_PASS_THROUGH;
+		pass_through_n++;
+		tell_unwatched(user);
+		if (hooks.went_pass_through)
+			hooks.went_pass_through(user, backing_of(p, user));
+	}
 	return true;
+}
+
+bool page_map_through(uintptr_t user)
+{
+	return pages_map_through(user, user + PAGE);
 }
 
 /*
  * Loads from a page that is passed through are not seen, so there must be no snapshot meanwhile: it could show older
  * bytes than the program has read there.
  */
-bool page_pass_through(uintptr_t user)
+bool page_pass_through(uintptr_t begin, uintptr_t end)
 {
-	if (holds || page_at(user)->aliases)
+	if (holds)
 		return false; /* the store faults again */
+	for (uintptr_t user = begin; user < end; user += PAGE)
+		if (page_at(user)->aliases)
+			return false;
 	protect_snapshots();
-	if (!page_map_through(user))
+	make_room((uint32_t)((end - begin) / PAGE));
+	if (!pages_map_through(begin, end))
 		return false;
-	make_room(1);
-	note_open(user);
-	counts.pass_throughs++;
+	for (uintptr_t user = begin; user < end; user += PAGE) {
+		note_open(user);
+		counts.pass_throughs++;
+	}
 	return true;
 }
 

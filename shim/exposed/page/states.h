@@ -19,8 +19,8 @@ void page_hide_again(uintptr_t user);
 void page_protect(uintptr_t user);
 /* Maps the backing mapping at the program's address.  False: that failed. */
 bool page_map_through(uintptr_t user);
-/* The same for a store.  False: not now, and the store faults again. */
-bool page_pass_through(uintptr_t user);
+/* The same of neighbouring pages, for stores.  False: not now, and the store faults again. */
+bool page_pass_through(uintptr_t begin, uintptr_t end);
 /* Within a call: nobody learns what is accessed there. */
 void page_open_silently(uintptr_t user);
 /* Protects another thread's page so that its owner does not notice; this thread's own page for good. */

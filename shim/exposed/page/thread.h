@@ -55,6 +55,12 @@ struct exposed_thread {
 		uint32_t pages;
 	} walk; /* a walk over neighbouring pages, each of which became a snapshot */
 	struct {
+		uint64_t epoch;
+		uintptr_t begin, last;
+		uint32_t pages;
+		uint32_t again; /* replay: so many could not be passed through yet */
+	} fill; /* a walk over neighbouring pages, each of which was passed through */
+	struct {
 		uint64_t epoch, registers, left, access;
 		bool has_left;
 	} polled; /* the last load that was a poll; when, as a number of accesses */

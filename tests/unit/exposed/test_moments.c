@@ -276,6 +276,46 @@ static void a_checksum_is_of_what_is_known(void **state)
 	sr_exposed_remove((void *)p, 2 * PAGE);
 }
 
+#define ADDED  64
+#define ROUNDS_OF_SUMS 6
+
+/* Each word that the NIC brought becomes the sum of it and its number.  Returns the accesses that faulted in the last round. */
+static uint64_t add_to_each(volatile uint64_t *words, bool by_own_reads)
+{
+	const size_t n = ADDED * PAGE / sizeof(*words);
+	uint64_t *alias, faults = 0;
+
+	assert_int_equal(sr_exposed_add((void *)words, ADDED * PAGE), SR_EXPOSED_OK);
+	for (uint64_t round = 1; round <= ROUNDS_OF_SUMS; round++) {
+		sr_exposed_call_begins();
+		alias = sr_exposed_backing((void *)words);
+		if (by_own_reads)
+			sr_exposed_fetched((void *)words, ADDED * PAGE);
+		for (size_t i = 0; i < n; i++)
+			alias[i] = round << 32;
+		sr_exposed_call_ends();
+		values = 0;
+		for (size_t i = 0; i < n; i++)
+			words[i] += i;
+		faults = sr_exposed_faults();
+		assert_true(values >= ADDED);
+		sr_exposed_observe();
+		alias = sr_exposed_backing((void *)words);
+		for (size_t i = 0; i < n; i++)
+			assert_int_equal(alias[i], (round << 32) + i);
+	}
+	sr_exposed_remove((void *)words, ADDED * PAGE);
+	return faults;
+}
+
+static void pages_that_are_filled_pass_through_together(void **state)
+{
+	uint64_t together = add_to_each((void *)memory(ADDED), true), alone = add_to_each((void *)memory(ADDED), false);
+
+	assert_true(together < 2 * ADDED);
+	assert_true(alone > 10 * ADDED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +326,7 @@ int main(void)
 	    cmocka_unit_test(a_page_that_changes_all_the_time_is_not_newer_than_another),
 	    cmocka_unit_test(a_walk_takes_many_snapshots_at_once),
 	    cmocka_unit_test(a_checksum_is_of_what_is_known),
+	    cmocka_unit_test(pages_that_are_filled_pass_through_together),
 	};
 
 	return cmocka_run_group_tests_name("moments", tests, set_up, NULL);
