@@ -367,7 +367,7 @@ static void opened_input(struct seen *s, int fd, const struct statx *st, struct 
 
 #define REMEMBERED 256
 
-/* The descriptors by which the program writes; with more, the oldest is forgotten. */
+/* The descriptors of files that the program writes, also those by which it reads them; with more, the oldest is forgotten. */
 static struct writer {
 	int fd;
 	uint64_t key;
@@ -519,7 +519,7 @@ bool sr_files_opened_at(int fd, int flags, struct sr_opened_file *f)
 	s = has_content(fd, &st) ? see(f->key) : NULL;
 	if (!s)
 		return false;
-	if (writes)
+	if (writes || s->own)
 		remember(fd, s, f->key);
 	if (s->own)
 		opened_own(s, fd, &st, f);

@@ -104,6 +104,13 @@ m = b.recvmsg(10, 100); g = int.from_bytes(m[1][0][2], "little"); print(m[0], g,
 m, s = pty.openpty(); os.write(s, b"hello\\n"); print(os.read(m, 100), os.ttyname(s))
 print(os.memfd_create("x"), os.eventfd(3), os.listdir("/proc/self/fd"), os.readlink("/proc/self/exe"))
 """
+# It has closed by what its child writes when that ends.
+HANDLES = """
+import os, subprocess, tempfile
+name = tempfile.mktemp(); w = open(name, "wb"); r = open(name, "rb"); os.unlink(name)
+child = subprocess.Popen("date +%N", shell=True, stdout=w); w.close(); child.wait()
+print(r.read())
+"""
 SHELL = """
 for i in 1 2 3; do echo $i | cat > /dev/null; done; echo $RANDOM $$ $(date +%N) $SECONDS
 sleep .1 & wait $!; echo $?; coproc cat; echo hi >&${COPROC[1]}; read -u ${COPROC[0]} x; echo $x
@@ -130,6 +137,7 @@ PROGRAMS = {
     "python-timer": [PYTHON, "-c", TIMER],
     "python-list": [PYTHON, "-c", LIST],
     "python-descriptors": [PYTHON, "-c", DESCRIPTORS],
+    "python-handles": [PYTHON, "-c", HANDLES],
     "sqlite": ["sqlite3", ":memory:", SQL],
     "perl": ["perl", "-e", PERL],
     "bash": ["bash", "-c", SHELL],
