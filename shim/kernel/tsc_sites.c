@@ -211,10 +211,7 @@ struct search {
 	uint32_t n;    /* sites, with the new ones */
 };
 
-#define CHUNK (64ul << 10)
-
-static uint8_t chunk[CHUNK];
-
+#define CHUNK	     (64ul << 10)
 #define MAPPINGS_MAX 4096
 
 /*
@@ -224,6 +221,7 @@ static uint8_t chunk[CHUNK];
 struct workplace {
 	struct sr_code_reader reader;
 	struct mapping mappings[MAPPINGS_MAX]; /* of the process, in their order */
+	uint8_t chunk[CHUNK];
 };
 
 static struct workplace *workplace;
@@ -370,12 +368,12 @@ static void search_mapping(struct search *s, const struct mapping *map)
 			search_bytes(s, map, from, (const uint8_t *)from, n);
 			return;
 		}
-		if (!pread_all(s->memory, from, chunk, n)) {
+		if (!pread_all(s->memory, from, workplace->chunk, n)) {
 			s->complete = false;
 			return;
 		}
 		step = n < CHUNK ? n : n - (SR_COUNTER_BYTES - 1);
-		search_bytes(s, map, from, chunk, n);
+		search_bytes(s, map, from, workplace->chunk, n);
 	}
 }
 
@@ -575,13 +573,14 @@ static bool make_jump(const struct sr_tsc_site *site)
 	uintptr_t begin = sr_page_down(site->pc) - NEAR, end = sr_page_up(site->pc + PAGE) + NEAR;
 	int memory = code_open();
 	bool done = false;
+	uint8_t byte;
 
 	if (memory < 0)
 		return false;
-	/* As much of it as there is. */
-	while (begin < sr_page_down(site->pc) && !pread_all(memory, begin, chunk, PAGE))
+	/* As much of it as there is: as many pages. */
+	while (begin < sr_page_down(site->pc) && !pread_all(memory, begin, &byte, sizeof(byte)))
 		begin += PAGE;
-	while (end > site->pc + PAGE && !pread_all(memory, end - PAGE, chunk, PAGE))
+	while (end > site->pc + PAGE && !pread_all(memory, end - PAGE, &byte, sizeof(byte)))
 		end -= PAGE;
 	if (end > site->pc && end - begin <= TEXT_MAX)
 		done = probe(site, memory, begin, end);
