@@ -18,7 +18,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
 from cases import names_of
-from harness import BUILD, SREPLAY, Tap, first_difference, kill_group, read, replay, run, start, wait_for_listener
+from harness import BUILD, SREPLAY, Tap, first_difference, free_port, kill_group, read, replay, run, start, wait_for_listener
 
 BUILD = os.path.realpath(BUILD)
 PROGRAMS = os.path.join(BUILD, "tests", "programs")
@@ -26,6 +26,8 @@ CASES = os.path.join(PROGRAMS, "softdev_cm")
 SOFTDEV = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "ci", "softdev")
 ADDRESS = "127.0.0.1"
 SECONDS = 30
+# They meet by TCP first.
+PORTS = {"fi_pingpong": free_port()}
 
 # name: (server, client)
 PAIRS = {
@@ -35,7 +37,8 @@ PAIRS = {
     "rdma-server": ("rdma_server", "rdma_client -s " + ADDRESS),
     "reconnects": (os.path.join(PROGRAMS, "reconnects"), os.path.join(PROGRAMS, "reconnects") + " " + ADDRESS),
     "ucmatose": ("ucmatose -C 4 -b " + ADDRESS, "ucmatose -C 4 -s " + ADDRESS),
-    "fi-msg": ("fi_pingpong -p verbs -e msg -I 20 -S 64", "fi_pingpong -p verbs -e msg -I 20 -S 64 " + ADDRESS),
+    "fi-msg": ("fi_pingpong -B %(fi_pingpong)d -p verbs -e msg -I 20 -S 64" % PORTS,
+               "fi_pingpong -P %(fi_pingpong)d -p verbs -e msg -I 20 -S 64 " % PORTS + ADDRESS),
     "perftest": ("ib_send_lat -R -d soft0 -x 1 -F -n 100", "ib_send_lat -R -d soft0 -x 1 -F -n 100 " + ADDRESS),
     "rstream": ("rstream -T b -T r -S 1000 -C 20 -I 10 -b " + ADDRESS, "rstream -T b -T r -S 1000 -C 20 -I 10 -s " + ADDRESS),
 }
@@ -49,8 +52,6 @@ def fabric():
     return "@softdev-cm/%016x/" % n
 
 
-# They meet by TCP first.
-PORTS = {"fi_pingpong": 47592}
 # In rsockets nothing is compared.
 UNCOMPARED = ("rstream",)
 
