@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "logd/base/iov.h"
 #include "logd/base/lock.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
@@ -308,18 +309,15 @@ uint64_t sr_invoke_io_destroy(const struct sr_call_desc *d, uint64_t *a)
 
 static void write_again(const struct iocb *r)
 {
-	size_t n, bytes = 0;
+	size_t n;
 	struct sr_pinned pinned;
 	struct iovec one;
 	const struct iovec *pieces = sr_aio_pieces(r, &one, &n);
 
 	sr_regions_pin_none(&pinned);
-	for (size_t i = 0; i < n; i++) {
-		bytes += pieces[i].iov_len;
-		if (sr_regions_on)
-			sr_regions_pin_more(&pinned, pieces[i].iov_base, pieces[i].iov_len);
-	}
-	sr_output_again((int)r->aio_fildes, pieces, bytes, r->aio_offset, r->aio_rw_flags & RWF_APPEND);
+	for (size_t i = 0; sr_regions_on && i < n; i++)
+		sr_regions_pin_more(&pinned, pieces[i].iov_base, pieces[i].iov_len);
+	sr_output_again((int)r->aio_fildes, pieces, sr_iov_bytes(pieces, n), r->aio_offset, r->aio_rw_flags & RWF_APPEND);
 	sr_regions_unpin(&pinned);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* aio.c: requests of io_submit, and the events of those that have ended. */
+#include "logd/base/iov.h"
 #include "shim/calls/codec/custom.h"
 #include "shim/kernel/readable.h"
 
@@ -9,15 +10,6 @@ static bool are_readable(const struct iovec *pieces, size_t n)
 		if (!sr_is_readable(pieces[i].iov_base, pieces[i].iov_len))
 			return false;
 	return true;
-}
-
-static size_t total(const struct iovec *pieces, size_t n)
-{
-	size_t bytes = 0;
-
-	for (size_t i = 0; i < n; i++)
-		bytes += pieces[i].iov_len;
-	return bytes;
 }
 
 /*
@@ -30,7 +22,7 @@ static void put_content(struct sr_buf *b, const struct iocb *r)
 	size_t n, bytes;
 	const struct iovec *pieces = sr_aio_pieces(r, &one, &n);
 
-	bytes = total(pieces, n);
+	bytes = sr_iov_bytes(pieces, n);
 	if (sr_aio_writes(r) && bytes <= INT32_MAX && are_readable(pieces, n)) {
 		sr_put_gathered_output(b, pieces, n, (ssize_t)bytes);
 		return;

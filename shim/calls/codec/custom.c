@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* custom.c: plain data, sockets, lists of addresses, and signals. */
+#include "logd/base/iov.h"
 #include "shim/core/sums.h"
 #include "shim/calls/codec/custom.h"
 #include "shim/files/inputs.h"
@@ -91,18 +92,9 @@ void sr_deliver_data(struct sr_cursor *c, void *p, size_t n)
 		memcpy(p, v.p, v.n);
 }
 
-static size_t total(const struct iovec *iov, size_t count)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < count; i++)
-		n += iov[i].iov_len;
-	return n;
-}
-
 void sr_put_iov_room(struct sr_buf *b, const struct iovec *iov, size_t count)
 {
-	sr_put_u64(b, total(iov, count));
+	sr_put_u64(b, sr_iov_bytes(iov, count));
 }
 
 void sr_put_iov_checksum(struct sr_buf *b, const struct iovec *iov, size_t count)
@@ -117,7 +109,7 @@ void sr_put_iov_checksum(struct sr_buf *b, const struct iovec *iov, size_t count
 
 void sr_put_iov_data(struct sr_buf *b, const struct iovec *iov, size_t count, size_t n)
 {
-	size_t room = total(iov, count), piece;
+	size_t room = sr_iov_bytes(iov, count), piece;
 
 	if (n > room)
 		n = room;
@@ -133,7 +125,7 @@ void sr_scatter(struct sr_cursor *c, struct sr_bytes v, const struct iovec *iov,
 	const char *from = v.p;
 	size_t left = v.n, piece;
 
-	if (left > total(iov, count)) {
+	if (left > sr_iov_bytes(iov, count)) {
 		c->bad = true;
 		return;
 	}

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "logd/base/checksum.h"
+#include "logd/base/iov.h"
 #include "logd/base/rawsys.h"
 #include "replay/abi/control.h"
 #include "shim/files/fds.h"
@@ -81,15 +82,6 @@ static const uint8_t *next(struct place *from, uint8_t *room, size_t n)
 	return see(p, n);
 }
 
-static size_t total(const struct iovec *iov, size_t n)
-{
-	size_t bytes = 0;
-
-	for (size_t i = 0; i < n; i++)
-		bytes += iov[i].iov_len;
-	return bytes;
-}
-
 /* ----------------------------------------------------------------- recorder */
 
 /* Appends the checksums of the next bytes. */
@@ -152,7 +144,7 @@ void sr_put_output(struct sr_buf *b, const void *p, size_t count, ssize_t writte
 
 void sr_put_gathered_output(struct sr_buf *b, const struct iovec *iov, size_t n, ssize_t written)
 {
-	sr_put_u64(b, written > 0 ? total(iov, n) : 0);
+	sr_put_u64(b, written > 0 ? sr_iov_bytes(iov, n) : 0);
 	if (written > 0)
 		put(b, iov, (size_t)written);
 	else
@@ -265,7 +257,7 @@ static void deliver(struct sr_cursor *c, const struct iovec *iov, size_t n, ssiz
 		return;
 	}
 	if (is_there(iov, n, o.recorded_length))
-		o.length = total(iov, n);
+		o.length = sr_iov_bytes(iov, n);
 	compare(&o, iov, c->output);
 }
 
@@ -282,7 +274,7 @@ void sr_deliver_gathered_output(struct sr_cursor *c, const struct iovec *iov, si
 {
 	uint64_t recorded = sr_get_u64(c);
 	bool readable = sr_is_readable(iov, n * sizeof(*iov));
-	size_t now = total(iov, readable ? n : 0);
+	size_t now = sr_iov_bytes(iov, readable ? n : 0);
 
 	deliver(c, iov, readable ? n : 0, written);
 	if (!c->output || written <= 0 || c->output->differs || now == recorded)
