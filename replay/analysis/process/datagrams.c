@@ -14,10 +14,10 @@
 #include <string.h>
 
 #include "logd/base/checksum.h"
+#include "logd/base/datagram.h"
 #include "replay/analysis/log/grow.h"
 
-#define MULTICAST 0xffffffu /* the number that stands for all members of a group */
-#define KEPT      4096      /* of what was not received, the latest: it may be lost */
+#define KEPT 4096      /* of what was not received, the latest: it may be lost */
 
 /* The datagrams from one number to another one. */
 struct datagram_flow {
@@ -131,12 +131,12 @@ static bool find(struct datagram_flow *f, const struct arriving *a, bool takes, 
 bool sr_log_datagram_received(struct process *p, const struct arriving *a, struct datagram *d)
 {
 	return find(flow_of(p, a->from_qp, a->to_qp), a, true, d) ||
-	       find(flow_of(p, a->from_qp, MULTICAST), a, false, d);
+	       find(flow_of(p, a->from_qp, SR_DATAGRAM_MULTICAST), a, false, d);
 }
 
 static uint64_t sent_so_far(const struct process *p, uint32_t from_qp, uint32_t to_qp)
 {
-	const struct datagram_flow *one = flow_of(p, from_qp, to_qp), *all = flow_of(p, from_qp, MULTICAST);
+	const struct datagram_flow *one = flow_of(p, from_qp, to_qp), *all = flow_of(p, from_qp, SR_DATAGRAM_MULTICAST);
 
 	return (one ? one->sent : 0) + (all ? all->sent : 0);
 }

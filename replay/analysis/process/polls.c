@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* polls.c: completions, and the values that they brought; see process_own.h. */
+#include "logd/base/datagram.h"
 #include "logd/trace/left_out.h"
 #include "replay/analysis/process/own.h"
 
@@ -313,8 +314,6 @@ static const uint8_t *peek(const struct polling *s, uint32_t length)
 	return got == length ? bytes : NULL;
 }
 
-#define GRH ((uint32_t)sizeof(struct ibv_grh)) /* is in front of each datagram, also where the network has none */
-
 static int find_sender_of_datagram(struct polling *s, struct qp *q, const struct completion *c, struct sender *sender)
 {
 	struct rank *r = &s->p->ranks[s->rank];
@@ -325,10 +324,10 @@ static int find_sender_of_datagram(struct polling *s, struct qp *q, const struct
 
 	*sender = (struct sender){.rank = SR_NO_RANK};
 	r->in_vain = false;
-	if (c->byte_len < GRH || in_vain)
+	if (c->byte_len < SR_DATAGRAM_HEADER || in_vain)
 		return 0;
-	a.length = c->byte_len - GRH;
-	a.bytes = bytes ? bytes + GRH : NULL;
+	a.length = c->byte_len - SR_DATAGRAM_HEADER;
+	a.bytes = bytes ? bytes + SR_DATAGRAM_HEADER : NULL;
 	sender->is_known = sr_log_datagram_received(s->p, &a, &d);
 	if (!sender->is_known && q->by_length) {
 		a.by_length = true;

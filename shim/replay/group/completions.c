@@ -6,6 +6,7 @@
 #include "shim/replay/group/requests.h"
 
 #include "logd/base/checksum.h"
+#include "logd/base/datagram.h"
 #include "logd/base/opcodes.h"
 #include "logd/base/page.h"
 #include "shim/memory/heap.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/replay/group/datagrams.h"
 
+#include "logd/base/datagram.h"
 #include "shim/memory/map.h"
 #include "shim/replay/group/group.h"
 
-#define MULTICAST 0xffffffu /* the number that stands for all members of a multicast group */
-#define ANYONE    (-1)      /* a channel to whoever has that number */
-#define KEPT      4096      /* datagrams before the last one received: others may receive them, too, or they came later */
+#define ANYONE (-1) /* a channel to whoever has that number */
+#define KEPT   4096 /* datagrams before the last one received: others may receive them, too, or they came later */
 
 static struct sr_group_key key_of(uint32_t from, uint32_t from_qp, uint32_t to_qp)
 {
@@ -84,7 +84,7 @@ static void take(const struct search *s)
 /* waits: also for what the member has not posted so far. */
 static bool find_of_member(struct search *s, uint32_t member, const struct ibv_wc *wc, bool waits)
 {
-	const uint32_t to[] = {s->q->qp->qp_num, MULTICAST};
+	const uint32_t to[] = {s->q->qp->qp_num, SR_DATAGRAM_MULTICAST};
 
 	for (int i = 0; i < 2; i++) {
 		const struct sr_group_key key = key_of(member, wc->src_qp, to[i]);

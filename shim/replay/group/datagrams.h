@@ -14,9 +14,6 @@
 
 #include "shim/replay/group/requests.h"
 
-/* In front of each datagram in the memory of its receive, where the network has such headers; otherwise of no meaning. */
-#define SR_DATAGRAM_HEADER ((uint32_t)sizeof(struct ibv_grh))
-
 /* This process has posted the request, which consists of these pieces. */
 void sr_datagram_sent(const struct sr_request_qp *q, const struct sr_request *r, const struct sr_group_origin *origin,
 		      const struct sr_piece *pieces, uint32_t n);
