@@ -81,10 +81,6 @@ static int open_trapped(int dirfd, const char *path, int flags, mode_t mode, voi
 	return (int)sr_call(SR_CALL_openat, a, site);
 }
 
-#define STRAIGHT(dirfd, path, flags, mode)                                                         \
-	if (is_trapped(&sr_self))                                                                  \
-		return open_trapped(dirfd, path, flags, mode, __builtin_return_address(0))
-
 static int opened(int fd)
 {
 	struct sr_thread *t = &sr_self;
@@ -132,7 +128,8 @@ SR_EXPORT int open(const char *path, int flags, ...)
 {
 	MODE_ARGUMENT(flags);
 
-	STRAIGHT(AT_FDCWD, path, flags, mode);
+	if (is_trapped(&sr_self))
+		return open_trapped(AT_FDCWD, path, flags, mode, __builtin_return_address(0));
 	return opened(((open_function *)sr_next(&next_open))(path, flags, mode));
 }
 
@@ -140,7 +137,8 @@ SR_EXPORT int open64(const char *path, int flags, ...)
 {
 	MODE_ARGUMENT(flags);
 
-	STRAIGHT(AT_FDCWD, path, flags, mode);
+	if (is_trapped(&sr_self))
+		return open_trapped(AT_FDCWD, path, flags, mode, __builtin_return_address(0));
 	return opened(((open_function *)sr_next(&next_open64))(path, flags, mode));
 }
 
@@ -148,27 +146,32 @@ SR_EXPORT int open64(const char *path, int flags, ...)
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 
-SR_EXPORT int __open_2(const char *path, int flags)
+typedef int open_2_function(const char *path, int flags);
+
+static int open_without_mode(const char *path, int flags, struct sr_next_function *next, void *site)
 {
 	/* With O_CREAT, libc ends the program. */
 	if (!(flags & (O_CREAT | __O_TMPFILE)) && is_trapped(&sr_self))
-		return open_trapped(AT_FDCWD, path, flags, 0, __builtin_return_address(0));
-	return opened(((int (*)(const char *, int))sr_next(&next_open_2))(path, flags));
+		return open_trapped(AT_FDCWD, path, flags, 0, site);
+	return opened(((open_2_function *)sr_next(next))(path, flags));
+}
+
+SR_EXPORT int __open_2(const char *path, int flags)
+{
+	return open_without_mode(path, flags, &next_open_2, __builtin_return_address(0));
 }
 
 SR_EXPORT int __open64_2(const char *path, int flags)
 {
-	/* With O_CREAT, libc ends the program. */
-	if (!(flags & (O_CREAT | __O_TMPFILE)) && is_trapped(&sr_self))
-		return open_trapped(AT_FDCWD, path, flags, 0, __builtin_return_address(0));
-	return opened(((int (*)(const char *, int))sr_next(&next_open64_2))(path, flags));
+	return open_without_mode(path, flags, &next_open64_2, __builtin_return_address(0));
 }
 
 SR_EXPORT int openat(int dirfd, const char *path, int flags, ...)
 {
 	MODE_ARGUMENT(flags);
 
-	STRAIGHT(dirfd, path, flags, mode);
+	if (is_trapped(&sr_self))
+		return open_trapped(dirfd, path, flags, mode, __builtin_return_address(0));
 	return opened(((openat_function *)sr_next(&next_openat))(dirfd, path, flags, mode));
 }
 
@@ -176,7 +179,8 @@ SR_EXPORT int openat64(int dirfd, const char *path, int flags, ...)
 {
 	MODE_ARGUMENT(flags);
 
-	STRAIGHT(dirfd, path, flags, mode);
+	if (is_trapped(&sr_self))
+		return open_trapped(dirfd, path, flags, mode, __builtin_return_address(0));
 	return opened(((openat_function *)sr_next(&next_openat64))(dirfd, path, flags, mode));
 }
 
