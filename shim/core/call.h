@@ -127,7 +127,7 @@ struct sr_call_codec {
 	void (*put_in)(struct sr_buf *b, const uint64_t *a);
 	void (*put_out)(struct sr_buf *b, const uint64_t *a, uint64_t result);
 	void (*deliver)(struct sr_cursor *c, const uint64_t *a, uint64_t result);
-	bool reads_memory; /* put_in, of a call that may find none there: see calls/arguments.h */
+	bool reads_memory; /* put_in, of a call that may find none there: see calls/codec/arguments.h */
 };
 
 extern const struct sr_call_desc sr_calls[SR_CALL_COUNT] SR_HIDDEN;

@@ -62,7 +62,6 @@ static uint32_t count_next(uintptr_t user)
 static void note_filled(uintptr_t user, uint32_t n)
 {
 	struct exposed_thread *t = &exposed_self;
-
 	struct page *p = page_at(user);
 
 	if (p->fill_epoch != thread_epoch())

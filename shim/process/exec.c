@@ -120,7 +120,6 @@ static int execute(struct exec *e, void *site)
 	struct sr_thread *t = &sr_self;
 	uint64_t a[1];
 	enum sr_heap before;
-
 	bool is_noted;
 
 	if (!sr_engine || t->depth || !e->what.path)

@@ -72,7 +72,7 @@ static void replace(const struct sr_call_desc *d, uint64_t *a, bool all)
 			a[i] = (uintptr_t)nothing;
 }
 
-static bool __attribute__((noinline, cold))
+static void __attribute__((noinline, cold))
 work_without(void (*work)(void *), const struct sr_call_desc *d, struct work w)
 {
 	uint64_t words[SR_MAX_ARGS];
@@ -81,10 +81,9 @@ work_without(void (*work)(void *), const struct sr_call_desc *d, struct work w)
 	w.a = words;
 	replace(d, words, false);
 	if (try(work, w))
-		return false;
+		return;
 	replace(d, words, true);
 	try(work, w);
-	return false;
 }
 
 bool sr_put_doubtful_arguments(struct sr_buf *b, const struct sr_call_desc *d, const struct sr_call_codec *codec,
@@ -92,7 +91,10 @@ bool sr_put_doubtful_arguments(struct sr_buf *b, const struct sr_call_desc *d, c
 {
 	struct work w = {.b = b, .codec = codec, .a = a};
 
-	return try(put_in, w) || work_without(put_in, d, w);
+	if (try(put_in, w))
+		return true;
+	work_without(put_in, d, w);
+	return false;
 }
 
 void sr_put_refused(struct sr_buf *b, const struct sr_call_desc *d, const struct sr_call_codec *codec, const uint64_t *a,
