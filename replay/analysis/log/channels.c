@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ipc.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include "logd/trace/read_trace.h"
+#include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/kinds.h"
 #include "replay/analysis/log/schema.h"
 #include "shim/core/call.h"
@@ -38,6 +40,8 @@ struct walk {
 	enum { NOT_ASKED, NOT_INTERESTING, INTERESTING } interest[SR_LOG_CALLS]; /* by kind of call */
 	bool *shares; /* NULL: not asked */
 	bool shares_not[SR_LOG_CALLS]; /* by kind of call: it cannot */
+	int64_t *own_segments; /* System V: that only this process knows, as long as it tells nobody */
+	size_t own_segments_n, own_segments_room;
 };
 
 /* ------------------------------------------------------------------ fields */
@@ -279,25 +283,57 @@ static bool is_kind_of_interest(struct walk *w, uint16_t kind)
 	return w->interest[n] == INTERESTING;
 }
 
-/* Does the call give the process memory that others may have as well? */
+static void keep_own_segment(struct walk *w, int64_t id)
+{
+	int64_t *at = sr_grow((void **)&w->own_segments, w->own_segments_n, &w->own_segments_room, sizeof(*at));
+
+	/* One that is not kept counts as others' too. */
+	if (!at)
+		return;
+	*at = id;
+	w->own_segments_n++;
+}
+
+static bool is_own_segment(const struct walk *w, int64_t id)
+{
+	for (size_t i = 0; i < w->own_segments_n; i++)
+		if (w->own_segments[i] == id)
+			return true;
+	return false;
+}
+
+/* A file of /dev/shm that the process has not just made: another one that has it as well opens it so. */
+static bool opens_shared(const json_t *call)
+{
+	char *path = sr_trace_bytes(field(call, "in", "path"), NULL);
+	const bool is = path && !strncmp(path, "/dev/shm/", 9) && result_of(call) >= 0 && !(number(call, "in", "flags") & O_EXCL);
+
+	free(path);
+	return is;
+}
+
+/*
+ * Does the call give the process memory that others have as well?  Libraries make segments and files for themselves, to see
+ * whether they can: of two processes that share memory, at least one has not made it.
+ */
 static bool is_sharing(struct walk *w, const struct sr_entry *e)
 {
 	const size_t n = (size_t)e->kind - SR_REC_CALL;
 	const char *name = n >= SR_LOG_CALLS || w->shares_not[n] ? NULL : sr_schema_name(w->schema, e->kind);
 	json_t *call;
-	char *path;
-	bool is;
+	bool is = false;
 
-	if (name && strcmp(name, "shmat") && strcmp(name, "openat"))
+	if (name && strcmp(name, "shmget") && strcmp(name, "shmat") && strcmp(name, "openat"))
 		w->shares_not[n] = true;
 	if (!name || w->shares_not[n])
 		return false;
-	if (!strcmp(name, "shmat"))
-		return true;
 	call = sr_schema_decode(w->schema, e->kind, e->payload, e->size);
-	path = sr_trace_bytes(field(call, "in", "path"), NULL);
-	is = path && !strncmp(path, "/dev/shm/", 9) && result_of(call) >= 0;
-	free(path);
+	if (!strcmp(name, "shmat"))
+		is = !is_own_segment(w, number(call, "in", "id"));
+	else if (!strcmp(name, "openat"))
+		is = opens_shared(call);
+	else if (number(call, "in", "key") == IPC_PRIVATE)
+		keep_own_segment(w, result_of(call));
 	json_decref(call);
 	return is;
 }
@@ -366,6 +402,7 @@ static void close_sources(struct walk *w)
 		free(w->fds[fd]);
 	free(w->sources);
 	free(w->fds);
+	free(w->own_segments);
 	sr_schema_free(w->schema);
 }
 
