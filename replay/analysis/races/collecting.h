@@ -29,6 +29,8 @@ struct sr_collected_request {
 	bool has_value;  /* the trace has it */
 	bool is_stored;  /* a store of the memory's owner may have */
 	bool is_changed; /* its rank had fetched something else there before */
+	bool is_same;    /* its rank had fetched the same there before */
+	bool is_repeat;  /* a READ: asks once more for what the one before it on its queue pair had fetched (polls.h) */
 };
 
 /* A receive that was posted. */
@@ -85,7 +87,7 @@ struct sr_stored_order {
 
 /* A READ of bytes that the owner's CPU may have stored, until the event after this one: known at the end. */
 struct sr_stored_read {
-	uint32_t effect;
+	uint64_t request;
 	size_t owner, event;
 	uint64_t begin, end;
 };
@@ -212,7 +214,6 @@ struct sr_collect {
 	struct sr_keymap closing_places; /* of a queue pair: its last closing */
 	struct sr_fetched_order *fetched; /* known at the end */
 	size_t fetched_n, fetched_room;
-	struct sr_keymap polled; /* memory that READs poll */
 	struct sr_keymap last_fetched; /* by rank and memory: a checksum of what it fetched there last */
 	struct sr_race_results *results;
 	bool finds_results; /* the pass is for that */

@@ -25,7 +25,7 @@ bool sr_race_is_word(const struct sr_access *write, const struct sr_access *load
 
 bool sr_race_may_be_flag(const struct sr_access *change, const struct sr_access *read)
 {
-	return (change->kind == SR_ACCESS_STORE || change->kind == SR_ACCESS_WRITE) && change->begin / 8 == (change->end - 1) / 8 && read->kind == SR_ACCESS_READ && read->begin / 8 == (read->end - 1) / 8;
+	return change->kind == SR_ACCESS_STORE && change->begin / 8 == (change->end - 1) / 8 && read->kind == SR_ACCESS_READ && read->begin / 8 == (read->end - 1) / 8;
 }
 
 bool sr_race_is_tail(const struct sr_access *write, const struct sr_access *load)

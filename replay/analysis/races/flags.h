@@ -13,7 +13,7 @@
 /* A change of an aligned word at most, and who may wait for it: a CPU, or READs that poll it. */
 bool sr_race_is_word(const struct sr_access *write, const struct sr_access *load);
 
-/* A store of the owner's CPU, or a WRITE, and a READ of one aligned word: whether it is a flag, sr_race_find_flag() says. */
+/* A store of the owner's CPU and a READ of one aligned word: whether it is a flag, sr_race_find_flag() says. */
 bool sr_race_may_be_flag(const struct sr_access *change, const struct sr_access *read);
 
 /*

@@ -112,6 +112,8 @@ struct sr_access {
 	uint8_t site_is;
 	bool is_nearby; /* of a store: `pc` has stored to the page, perhaps not to these bytes */
 	bool is_relaxed; /* into memory of IBV_ACCESS_RELAXED_ORDERING */
+	bool is_asked_again; /* of a READ: the next one of its queue pair reads the same bytes, once this one is over */
+	bool is_news;        /* of a READ: its rank has not found the same there before */
 	bool is_polled; /* it waits for the bytes to change: a READ of what READs poll, a load that is done again and again */
 	uint16_t doubts;
 };

@@ -53,7 +53,7 @@ static void await_stores(struct sr_collect *c, const struct sr_collected_request
 		c->m->is_full = true;
 		return;
 	}
-	*s = (struct sr_stored_read){f->r.effect, f->to, event, f->begin, f->end};
+	*s = (struct sr_stored_read){(uint64_t)(f - c->requests) + 1, f->to, event, f->begin, f->end};
 	c->reads_n++;
 }
 

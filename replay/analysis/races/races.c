@@ -13,6 +13,7 @@
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/races/doubts.h"
 #include "replay/analysis/races/flags.h"
+#include "replay/analysis/races/polls.h"
 #include "replay/analysis/races/sweep.h"
 
 /* Pairs of one race that are examined for doubts. */
@@ -467,15 +468,11 @@ static bool is_of_known_race(const struct asked *q, const struct sr_access *a, c
 /*
  * What a READ found may order what the reader changes behind it: that is what flags are for.  (Two values that are read one after
  * the other order each other's READs, too; and other flags that are waited for, as those of a barrier, are raised behind any READ.)
- * A flag that was written tells as well that other memory has been.
  */
 static bool is_behind_read(const struct asked *q, const struct sr_access *a, const struct sr_access *b)
 {
-	const bool is_sync = class_of(q->f->r->how.memory, a, b) == SR_RACE_SYNC;
-	const bool is_awaited_flag = is_sync && (a->is_polled || b->is_polled || b->kind == SR_ACCESS_ATOMIC);
+	const bool is_awaited_flag = class_of(q->f->r->how.memory, a, b) == SR_RACE_SYNC && (a->is_polled || b->is_polled || b->kind == SR_ACCESS_ATOMIC);
 
-	if (b->kind == SR_ACCESS_LOAD)
-		return change_of(q->race)->kind == SR_ACCESS_WRITE && a->kind == SR_ACCESS_WRITE && !is_sync;
 	return (b->kind == SR_ACCESS_WRITE || b->kind == SR_ACCESS_ATOMIC) && !is_awaited_flag;
 }
 
@@ -538,6 +535,11 @@ static int find_flags(struct finding *f)
 	return ret;
 }
 
+static uint64_t stack_of(const void *argument, const struct sr_access *a)
+{
+	return sr_race_stack_of(argument, a);
+}
+
 static int search(struct sr_races *r)
 {
 	struct finding f = {.r = r};
@@ -547,7 +549,9 @@ static int search(struct sr_races *r)
 	if (r->how.predict == SR_PREDICT_LOCKSET)
 		sweep.ordered = take_ordered;
 	sr_model_sort(&r->run.model);
-	ret = sr_sweep(&r->run.model, &sweep);
+	ret = sr_race_find_polls(&r->run.model, stack_of, r);
+	if (!ret)
+		ret = sr_sweep(&r->run.model, &sweep);
 	if (!ret)
 		ret = find_flags(&f);
 	if (!ret && r->how.consistency)

@@ -11,6 +11,7 @@
 #include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/lifetimes.h"
 #include "replay/analysis/races/locks.h"
+#include "replay/analysis/races/polls.h"
 #include "replay/analysis/races/positions.h"
 
 struct sr_collected_queue *sr_collect_queue(struct sr_collect *c, size_t rank, uint64_t address, bool is_ordered, uint32_t *number)
@@ -49,24 +50,6 @@ static int add_access(struct sr_collect *c, struct sr_collected_request *rq, str
 	return sr_model_access(c->m, a) ? 0 : -ENOMEM;
 }
 
-static uint64_t polled_key(const struct sr_access *a)
-{
-	return a->begin * 0x10001 + a->owner;
-}
-
-/* READs of the same bytes one after another wait for them to change: these bytes are a flag. */
-static void note_poll(struct sr_collect *c, struct sr_collected_queue *q, struct sr_access *a)
-{
-	struct sr_access *before = q->last_read < c->m->accesses_n ? &c->m->accesses[q->last_read] : NULL;
-
-	if (a->kind != SR_ACCESS_READ || !c->how->group[a->owner])
-		return;
-	if (before && before->owner == a->owner && before->begin == a->begin && before->end == a->end &&
-	    before->place + 1 == a->place && sr_keymap_put(&c->polled, polled_key(a), 1))
-		c->m->is_full = true;
-	q->last_read = c->m->accesses_n;
-}
-
 /* Did an atomic that returned this leave something else there? */
 static bool changed(const struct sr_posted *p, uint64_t result)
 {
@@ -98,7 +81,7 @@ static int add_remote(struct sr_collect *c, struct sr_collected_request *rq, str
 	a.until = rq->r.landing;
 	a.is_relaxed = p->is_relaxed;
 	a.kind = does & SR_OP_ATOMIC ? SR_ACCESS_ATOMIC : does & SR_OP_CHANGES ? SR_ACCESS_WRITE : SR_ACCESS_READ;
-	note_poll(c, c->queues[rq->queue], &a);
+	sr_collect_note_poll(c, rq, &a);
 	if (does & SR_OP_ATOMIC && !c->results->are_all && !c->finds_results) {
 		c->lacks_results = true;
 		return -EAGAIN;
@@ -259,18 +242,6 @@ int sr_collect_completed(void *argument, const struct sr_completed *d)
 
 /* ------------------------------------------------------------------ the end */
 
-static void mark_polled(struct sr_collect *c)
-{
-	uint64_t is;
-
-	for (size_t i = 0; i < c->m->accesses_n; i++) {
-		struct sr_access *a = &c->m->accesses[i];
-
-		if (a->kind == SR_ACCESS_READ)
-			a->is_polled = sr_keymap_get(&c->polled, polled_key(a), &is);
-	}
-}
-
 /* It fetched what may have come from anywhere. */
 static bool is_value_unknown(const struct sr_collected_request *rq)
 {
@@ -280,7 +251,7 @@ static bool is_value_unknown(const struct sr_collected_request *rq)
 
 void sr_collect_end_requests(struct sr_collect *c)
 {
-	mark_polled(c);
+	sr_collect_end_polls(c);
 	for (size_t i = 0; i < c->requests_n; i++) {
 		const struct sr_collected_request *rq = &c->requests[i];
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/positions.h"
 
 #define WORD 8
 /* Of a READ so many words are looked at. */
@@ -18,6 +19,7 @@ struct node {
 
 struct stores {
 	struct sr_keymap words; /* the last store to each, plus 1 */
+	struct sr_keymap followed; /* by reader and word, the last READ << 32, and the store, plus 1, that it came after */
 	struct node *nodes;
 	size_t n, room;
 };
@@ -42,31 +44,52 @@ static int add(struct stores *s, const struct sr_access *a)
 	return 0;
 }
 
-/* The last store to the word until this moment of its rank. */
-static uint32_t last_store(const struct stores *s, size_t owner, uint64_t word, uint32_t until)
+/* The last store to the word until this moment of its rank, plus 1. */
+static uint64_t last_store(const struct stores *s, size_t owner, uint64_t word, uint32_t until)
 {
 	uint64_t at = 0;
 
 	sr_keymap_get(&s->words, key_of(owner, word), &at);
 	while (at && s->nodes[at - 1].moment > until)
 		at = s->nodes[at - 1].before;
-	return at ? s->nodes[at - 1].moment : SR_NO_MOMENT;
+	return at;
 }
 
-static void follow(struct sr_collect *c, const struct stores *s, const struct sr_stored_read *r)
+/*
+ * Has the rank's READ before this one come after the same store?  Then a word that has changed meanwhile was stored by another one, which
+ * is not seen where it was.  (Several clocks may tell of one READ.)
+ */
+static int note_followed(struct stores *s, const struct sr_stored_read *r, size_t rank, uint64_t at, bool *is_same)
+{
+	const uint64_t key = key_of(r->owner, r->begin / WORD) * 0x10001 + rank;
+	uint64_t last = 0;
+
+	*is_same = sr_keymap_get(&s->followed, key, &last) && last >> 32 != (r->request & UINT32_MAX) && (last & UINT32_MAX) == at;
+	return sr_keymap_put(&s->followed, key, r->request << 32 | at);
+}
+
+static int follow(struct sr_collect *c, struct stores *s, const struct sr_stored_read *r)
 {
 	const struct sr_collected_rank *owner = &c->ranks[r->owner];
-	bool is_last = r->event + 1 == owner->events_n;
+	const struct sr_collected_request *rq = &c->requests[r->request - 1];
+	bool is_last = r->event + 1 == owner->events_n, is_same = false;
 	uint32_t until = is_last ? c->m->lanes[owner->lane].last : owner->events[r->event + 1].before;
-	uint32_t found = SR_NO_MOMENT;
+	uint64_t found = 0;
+	int err = 0;
 
 	for (uint64_t w = r->begin / WORD; w <= (r->end - 1) / WORD && w < r->begin / WORD + WORDS_MOST; w++) {
-		uint32_t at = last_store(s, r->owner, w, until);
+		uint64_t at = last_store(s, r->owner, w, until);
 
-		if (at != SR_NO_MOMENT && (found == SR_NO_MOMENT || at > found))
+		if (at && (!found || s->nodes[at - 1].moment > s->nodes[found - 1].moment))
 			found = at;
 	}
-	sr_model_order(c->m, found, r->effect, SR_DOUBTFUL, true);
+	if (r->begin / WORD == (r->end - 1) / WORD)
+		err = note_followed(s, r, rq->rank, found, &is_same);
+	if (is_same && rq->is_changed && !err)
+		err = sr_collect_unknown_value(c, rq->over, rq->rank);
+	if (found)
+		sr_model_order(c->m, s->nodes[found - 1].moment, rq->r.effect, SR_DOUBTFUL, true);
+	return err;
 }
 
 int sr_collect_follow_stores(struct sr_collect *c)
@@ -78,8 +101,9 @@ int sr_collect_follow_stores(struct sr_collect *c)
 		if (c->m->accesses[i].kind == SR_ACCESS_STORE)
 			err = add(&s, &c->m->accesses[i]);
 	for (size_t i = 0; i < c->reads_n && !err; i++)
-		follow(c, &s, &c->reads[i]);
+		err = follow(c, &s, &c->reads[i]);
 	free(s.nodes);
 	sr_keymap_free(&s.words);
+	sr_keymap_free(&s.followed);
 	return err;
 }

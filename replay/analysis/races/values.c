@@ -271,13 +271,16 @@ static int add_loads(struct sr_collect *c, const struct sr_value *v, uint32_t mo
 	return err ? err : add_load(c, v, moment, to, end, SR_DOUBT_SAMPLED);
 }
 
-/* Did its rank find something else there the last time? */
+/* Did its rank find something else there the last time, or the same? */
 static int note_fetched(struct sr_collect *c, const struct sr_value *v, struct sr_collected_request *rq)
 {
 	const uint64_t key = (v->remote * 0x10001 + v->rank) * 0x10001 + v->from, now = sr_checksum(v->data, v->length, 0);
 	uint64_t before;
 
-	rq->is_changed |= sr_keymap_get(&c->last_fetched, key, &before) && before != now;
+	if (sr_keymap_get(&c->last_fetched, key, &before)) {
+		rq->is_changed |= before != now;
+		rq->is_same |= before == now;
+	}
 	return sr_keymap_put(&c->last_fetched, key, now);
 }
 

@@ -293,9 +293,13 @@ static void free_swap(uint64_t round)
 
 /* ------------------------------------------------------------------ flags elsewhere */
 
-/* The next rank reads the flag, and then the block, in the memory of this one, whose CPU stores both. */
+/*
+ * The next rank reads the flag, and then the block, in the memory of this one, whose CPU stores both.  It has to wait: what nobody is
+ * seen to wait for may be data.
+ */
 static void give_polled(uint64_t round)
 {
+	usleep(2000);
 	wait_for_room(round);
 	for (int w = 0; w < WORDS; w++)
 		shared->out[w] = block[w];
