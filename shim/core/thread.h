@@ -33,6 +33,7 @@ enum sr_heap {
 	SR_HEAP_SHIM,
 };
 
+struct ibv_cq;
 struct sr_engine;
 struct sr_known;
 struct sr_replay_stream;
@@ -173,6 +174,12 @@ struct sr_thread {
 	struct sr_signal_state signals;
 
 	struct sr_received received; /* by the thread's last poll */
+
+	/* Recording, see single.h. */
+	struct sr_single {
+		const struct ibv_cq *last; /* the queue that brought a completion, until it is polled again */
+		unsigned int held_back;    /* polls of others since then */
+	} single;
 
 	struct sr_token_hold run_token; /* recording */
 

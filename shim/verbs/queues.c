@@ -12,6 +12,7 @@
 #include "shim/verbs/objects.h"
 #include "shim/verbs/ops.h"
 #include "shim/verbs/polls.h"
+#include "shim/verbs/single.h"
 
 static struct sr_map srqs;
 
@@ -92,6 +93,8 @@ static inline __attribute__((always_inline)) int poll_queue(const struct sr_call
 	} while (left < n);
 	sr_poll_ends(received);
 	sr_clocks_sample();
+	if (kept)
+		sr_single_came(cq);
 	return kept || n >= 0 ? kept : n;
 }
 
@@ -101,7 +104,7 @@ poll_after_retirement(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_cq *cq = (void *)a[0];
 	struct sr_wq *retired = sr_cq_retired(cq);
-	int room = (int)a[1], n;
+	int room = sr_single_room(cq, (int)a[1]), n;
 
 	n = poll_queue(d, cq, (void *)a[2], &room, (void *)a[3]);
 	if (retired && n >= 0 && room > 0)
@@ -111,7 +114,7 @@ poll_after_retirement(const struct sr_call_desc *d, uint64_t *a)
 
 uint64_t sr_invoke_poll_cq(const struct sr_call_desc *d, uint64_t *a)
 {
-	int room = (int)a[1];
+	int room = sr_single_room((void *)a[0], (int)a[1]);
 
 	if (__builtin_expect(sr_any_retired, 0))
 		return poll_after_retirement(d, a);

@@ -74,7 +74,7 @@ CONNECTIONS = {"ordered": NONE, "racing": {"data"}}
 # How memory, queue pairs and receives were made (tests/programs/pgas/orders.c): with --model=device, and with iba; --messages.
 ORDERS = {"relaxed-flag": ({"data"}, {"data"}), "relaxed-flag-late": ({"data"}, {"data"}), "relaxed-completion": (NONE, NONE), "strict-flag": (NONE, {"data"}),
           "in-order-flag": (NONE, NONE), "relaxed-twice": ({"data"}, {"data"}), "relaxed-twice-completion": (NONE, NONE),
-          "strict-twice": (NONE, NONE), "messages-racing": ({"message"}, {"message"}), "messages-flag": (NONE, NONE),
+          "strict-twice": (NONE, NONE), "messages-racing": ({"message"}, {"message"}), "messages-flag": (NONE, NONE), "messages-at-once": (NONE, NONE),
           "annotated-nothing": ({"data"}, {"data"}), "annotated-lock": (NONE, NONE), "annotated-two-locks": ({"data"}, {"data"}),
           "annotated-barrier": (NONE, NONE), "annotated-benign": (NONE, NONE)}
 # --sc: what keeps apart the accesses of the first thread of a cycle that another run may have, with --model=device, and iba; none: there is none.
@@ -94,12 +94,12 @@ WHOLE = {"steal fenced 3": 2, "laplace": 4, "mcop 12": 4, "is 1024 2": 4, "knaps
          "patterns flag 20": 3, "patterns mailbox 20": 3, "patterns ring 20": 3, "patterns ticket 20": 3}
 
 
-def record(directory, name, ranks, may_be_wrong=False):
+def record(directory, name, ranks, may_be_wrong=False, option=""):
     out, trace = fresh(os.path.join(directory, "out")), os.path.join(directory, name.replace(" ", "-") + ".srec")
     group = ",".join(str(i) for i in range(ranks))
     words = name.split() if name not in LITMUS and name not in LOCKS else ["races", name]
     status, _, err = run([SOFTDEV, "--", os.path.join(PROGRAMS, "pgasrun"), "-n", str(ranks), "-t", str(SECONDS), "-o", out,
-                          "-w", group, "%s record --clocks -o %s --rank %%r --group %s --" % (SREPLAY, trace, group),
+                          "-w", group, "%s record --clocks %s -o %s --rank %%r --group %s --" % (SREPLAY, option, trace, group),
                           os.path.join(PROGRAMS, words[0])] + words[1:], SECONDS)
     return trace, err if status not in (0, 1 if may_be_wrong else 0) else None
 
@@ -188,6 +188,13 @@ def orders(tap, directory, name):
     if name == "messages-racing":
         loud, notes, status = find(trace)
         tap.ok(loud == [] and "message" not in {r["class"] for r in notes}, "messages are looked at with --messages only", "%s %s" % (loud, notes))
+
+
+def at_once(tap, directory):
+    """The owner of a word stores to it when it has one message, and learns of the next one, which tells that the word was written, with it or later."""
+    trace, failed = record(fresh(os.path.join(directory, "single")), "orders messages-at-once", 3, option="--single-completions")
+    loud, _, status = find(trace) if failed is None else (None, None, failed)
+    tap.ok(loud is not None and [r["class"] for r in loud] == ["data"], "record --single-completions: who waits for one message does not learn of the next one", "%s\n%s" % (status, loud))
 
 
 def datagrams(tap, directory):
@@ -319,7 +326,7 @@ def main():
     by_group = {"overtaken": OVERTAKEN, "locks": LOCKS, "lockset": LOCKSET, "lifetimes": LIFETIMES, "fetches": FETCHES, "orders": ORDERS, "consistency": SC, "connections": CONNECTIONS,
                 "pipelines": PIPELINES}
     others = ["%s %s" % (group, name) for group, names in by_group.items() for name in names]
-    others += list(WHOLE) + ["steal", "knapsack", "guppie", "options", "datagrams"]
+    others += list(WHOLE) + ["steal", "knapsack", "guppie", "options", "datagrams", "at_once"]
     names = others if sys.argv[1:] == ["programs"] else sys.argv[1:] or list(LITMUS)
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
@@ -356,7 +363,7 @@ def main():
             elif name in WHOLE:
                 whole(tap, directory, name)
             else:
-                {"steal": steal, "knapsack": knapsack, "guppie": guppie, "options": options, "datagrams": datagrams}[name](tap, directory)
+                {"steal": steal, "knapsack": knapsack, "guppie": guppie, "options": options, "datagrams": datagrams, "at_once": at_once}[name](tap, directory)
     tap.finish()
 
 

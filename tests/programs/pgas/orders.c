@@ -261,6 +261,29 @@ static void messages_flag(void)
 	two_messages(true);
 }
 
+/* The owner waits for the first of two messages, between which its word is written; it asks for several, and both have come. */
+static void messages_at_once(void)
+{
+	struct ibv_wc came[4];
+	int n = 0;
+
+	set_up_messages();
+	if (is(0)) {
+		send();
+		pgas_put(OWNER, &shared->x, &(uint64_t){1}, 8);
+		send();
+	} else if (is(OWNER)) {
+		usleep(TIME_IT_TAKES);
+		while (!n)
+			n = ibv_poll_cq(cq, 4, came);
+		pgas_store(&shared->x, 2);
+		poll(2 - n);
+	}
+	pgas_barrier();
+	for (int i = 0; i < pgas.ranks; i++)
+		ibv_destroy_qp(qps[i]);
+}
+
 /* -------------------------------------------------------------- annotations */
 
 /* Ranks 0 and 1 write to the same memory, one after the other by time alone: only what they say orders them. */
@@ -442,6 +465,7 @@ static const struct pgas_case cases[] = {
     {"strict-twice", strict_twice},
     {"messages-racing", messages_racing},
     {"messages-flag", messages_flag},
+    {"messages-at-once", messages_at_once},
     {"annotated-nothing", annotated_nothing},
     {"annotated-lock", annotated_lock},
     {"annotated-two-locks", annotated_two_locks},
