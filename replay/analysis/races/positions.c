@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/borders.h"
 #include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/flight.h"
 #include "replay/analysis/races/stored_reads.h"
@@ -159,29 +160,6 @@ static void finish_position(struct sr_collect *c, struct sr_collected_rank *r)
 static bool is_same(const struct sr_position *a, const struct sr_position *b)
 {
 	return a->thread == b->thread && a->sn == b->sn && a->fault == b->fault;
-}
-
-int sr_collect_border(struct sr_collect *c, uint32_t moment, size_t rank, bool is_entry, bool is_socket)
-{
-	struct sr_race_run *run = c->run;
-	struct sr_race_border *b =
-		sr_grow((void **)&run->borders, run->borders_n, &run->borders_room, sizeof(*b));
-
-	if (!b)
-		return -ENOMEM;
-	*b = (struct sr_race_border){
-	    .moment = moment, .rank = (uint32_t)rank, .is_entry = is_entry, .is_socket = is_socket};
-	run->borders_n++;
-	return 0;
-}
-
-int sr_collect_unknown_value(struct sr_collect *c, uint32_t moment, size_t rank)
-{
-	int err = sr_collect_border(c, moment, rank, true, false);
-
-	if (!err)
-		c->run->borders[c->run->borders_n - 1].is_value = true;
-	return err;
 }
 
 /* ------------------------------------------------------- what CPUs loaded and stored */

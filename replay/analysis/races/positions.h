@@ -16,12 +16,6 @@ int sr_collect_clocked(void *argument, const struct sr_clocked *k);
 enum sr_log_place sr_collect_wants(void *argument, size_t rank, uint32_t thread, uint64_t sn);
 int sr_collect_passed(void *argument, const struct sr_passed *d);
 
-/* At this moment something outside of the recorded ranks was learned, or told.  0 or -ENOMEM. */
-int sr_collect_border(struct sr_collect *c, uint32_t moment, size_t rank, bool is_entry, bool is_socket);
-
-/* At this moment a value was learned of which it is not known where it came from.  0 or -ENOMEM. */
-int sr_collect_unknown_value(struct sr_collect *c, uint32_t moment, size_t rank);
-
 /*
  * These bytes of the rank's memory are known from now on, and came from that moment's request for certain;
  * SR_NO_MOMENT: where they came from is not known, or the load itself says it.

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/borders.h"
 #include "replay/analysis/races/positions.h"
 #include "replay/analysis/races/requests.h"
 

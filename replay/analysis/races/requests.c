@@ -8,6 +8,7 @@
 
 #include "logd/base/opcodes.h"
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/borders.h"
 #include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/lifetimes.h"
 #include "replay/analysis/races/locks.h"

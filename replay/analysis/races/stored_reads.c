@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "replay/analysis/log/grow.h"
-#include "replay/analysis/races/positions.h"
+#include "replay/analysis/races/borders.h"
 
 #define WORD 8
 /* Of a READ so many words are looked at. */

@@ -7,6 +7,7 @@
 #include "logd/base/checksum.h"
 #include "logd/base/opcodes.h"
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/borders.h"
 #include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/positions.h"
 #include "sreplay/trace.h"
