@@ -196,7 +196,7 @@ static void print_access(struct sr_trace *t, const json_t *race, int i,
 	free(words);
 	printf("  rank %d thread %u, %s SN %" PRIu64 ", memory 0x%" PRIx64 " to 0x%" PRIx64 "\n",
 	       a->rank, a->thread, a->pc ? "after" : "at", a->sn, a->begin, a->end);
-	json_array_foreach(frames, k, frame) printf("  #%zu %s\n", k, json_string_value(frame));
+	json_array_foreach(frames, k, frame) printf("  #%zu %s\n", k, *json_string_value(frame) ? json_string_value(frame) : "??");
 	print_calls(t, a);
 }
 

@@ -75,12 +75,16 @@ json_t *sr_race_frames(struct sr_call_sites *sites, const struct sr_races *r, co
 static void print_callers(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t stack)
 {
 	json_t *frames = sr_race_frames(sites, r, a, stack), *frame;
+	bool is_first = true;
 	size_t i;
 
+	/* Of objects that were loaded later, the trace has no names. */
 	json_array_foreach(frames, i, frame)
-		if (i)
-			fprintf(out, "%s%s", i == 1 ? "      called by " : ", ", json_string_value(frame));
-	fprintf(out, "%s", json_array_size(frames) > 1 ? "\n" : "");
+		if (i && *json_string_value(frame)) {
+			fprintf(out, "%s%s", is_first ? "      called by " : ", ", json_string_value(frame));
+			is_first = false;
+		}
+	fprintf(out, "%s", is_first ? "" : "\n");
 	json_decref(frames);
 }
 
