@@ -19,8 +19,9 @@ struct sr_left_out {
 	uint64_t mask;     /* ... which these are */
 };
 
-/* Of messages a byte of the checksum is recorded (8 in older traces), of READs these. */
-#define SR_LEFT_OUT_OF_READ 0xffffffull
+/* So many bytes of the checksum are recorded of messages (8 in older traces), and of READs (3 in older traces). */
+#define SR_LEFT_OUT_OF_MESSAGE 1
+#define SR_LEFT_OUT_OF_READ    2
 
 #define SR_LEFT_OUT_BYTES(checksum_bytes) (sizeof(uint32_t) + (checksum_bytes))
 #define SR_LEFT_OUT_MOST		  SR_LEFT_OUT_BYTES(sizeof(uint64_t))
@@ -36,6 +37,12 @@ static inline bool sr_left_out_get(struct sr_left_out *l, const void *data, size
 	memcpy(&l->length, data, sizeof(l->length));
 	memcpy(&l->checksum, (const uint8_t *)data + sizeof(l->length), n);
 	return true;
+}
+
+/* Of what a poll found: did a READ bring it? */
+static inline bool sr_left_out_is_of_read(const struct sr_left_out *l)
+{
+	return l->mask == 0xffff || l->mask == 0xffffff;
 }
 
 /* SR_LEFT_OUT_BYTES(checksum_bytes) go to `data`. */

@@ -164,6 +164,8 @@ bool sr_exposed_is_whole(const void *addr, size_t length);
 
 /* What the program can know of this page from addr on; NULL: it does not know the page.  With the module's lock. */
 const char *sr_exposed_known(const void *addr);
+/* ... of a page that is exposed whole, and that only WRITEs of peers have ever changed; NULL: it is none. */
+const char *sr_exposed_known_page(const void *page);
 
 /*
  * Returns the fixed address of a range in the backing mapping.  Until sr_exposed_release() the range is there: no

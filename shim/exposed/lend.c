@@ -314,7 +314,7 @@ void sr_exposed_fetched(const void *addr, size_t length)
 		struct page *p = page_at(at);
 
 		if (p && p->users)
-			p->fetched = true;
+			p->fetched = p->own = true;
 	}
 }
 
@@ -348,6 +348,13 @@ const char *sr_exposed_known(const void *addr)
 	const struct page *p = page_at((uintptr_t)addr);
 
 	return p && p->state != PAGE_NONE && p->shadow_valid ? shadow_of((uintptr_t)addr) : NULL;
+}
+
+const char *sr_exposed_known_page(const void *page)
+{
+	const struct page *p = page_at((uintptr_t)page);
+
+	return p && p->whole && !p->own && !p->by_value && !p->fetches ? sr_exposed_known(page) : NULL;
 }
 
 /* Between the backing mappings there may be memory of the program. */

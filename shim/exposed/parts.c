@@ -64,8 +64,10 @@ static bool store_parts(ucontext_t *uc, const struct insn *insn)
 		return false;
 	parts_of(parts, insn);
 	for (int i = 0; i < 2; from += parts[i++].n) {
-		if (parts[i].exposed)
+		if (parts[i].exposed) {
 			validate_shadow_before_store(parts[i].addr);
+			parts[i].exposed->own = true;
+		}
 		word_copy(parts[i].at, from, parts[i].n);
 		if (parts[i].exposed && parts[i].exposed->shadow_valid && !exposed_self.silent)
 			memcpy(shadow_to_change(parts[i].addr), from, parts[i].n);

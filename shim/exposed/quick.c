@@ -181,6 +181,7 @@ NO_VECTORS static bool store_quickly(const struct access *a)
 		return false;
 	value = word_value(a->insn, (greg_t)a->r[a->insn->reg]);
 	word_store(backing_of(p, a->addr), value, a->insn->size);
+	p->own = true;
 	if (p->shadow_valid)
 		word_store(shadow_to_change(a->addr), value, a->insn->size);
 	if (fills)

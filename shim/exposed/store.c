@@ -34,6 +34,7 @@ bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 
 	if (!do_store(uc, p, insn, v))
 		return false;
+	p->own = true;
 	if (p->shadow_valid && !exposed_self.silent)
 		memcpy(shadow_to_change(insn->address), v, insn->size);
 	if (hooks.stored)

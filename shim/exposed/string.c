@@ -52,8 +52,10 @@ static void do_piece(ucontext_t *uc, const struct insn *insn, size_t n)
 	bool exposed = p && p->state != PAGE_NONE;
 	char *to = exposed ? backing_of(p, insn->address) : (char *)insn->address;
 
-	if (exposed)
+	if (exposed) {
 		validate_shadow_before_store(insn->address);
+		p->own = true;
+	}
 	if (insn->source)
 		memmove(to, source_of(insn, n), n);
 	else

@@ -204,7 +204,7 @@ void sr_received_expect(struct sr_received *r, void *p, const struct sr_left_out
 	if (!has_room(r))
 		return;
 	r->pieces[r->count++] = (struct sr_received_piece){
-	    .addr = p, .length = l->length, .left_out = true, .fetched = l->mask == SR_LEFT_OUT_OF_READ, .checksum = l->checksum, .mask = l->mask};
+	    .addr = p, .length = l->length, .left_out = true, .fetched = sr_left_out_is_of_read(l), .checksum = l->checksum, .mask = l->mask};
 	/* The recorder leaves out only what lies in exposed memory all of it, or none. */
 	r->pieces[r->count - 1].exposed = r->pieces[r->count - 1].fetched && sr_regions_on && sr_exposed_touches(p, l->length);
 }

@@ -30,10 +30,10 @@ static void put(struct sr_event_writer *w, const void *p, size_t n)
 }
 
 /*
- * Of the candidates of a value, mostly one or two and never more than some thousand, a wrong one has them in one of 16 million
+ * Of the candidates of a value, mostly one or two and never more than some thousand, a wrong one has them in one of 65,536
  * cases; the sums find it.
  */
-#define CHECKSUM_BYTES 3
+#define CHECKSUM_BYTES 2
 
 /*
  * A shorter value is recorded.  It may be what several peers make of a word at the same time, by atomics: of these the result is
@@ -43,6 +43,19 @@ static void put(struct sr_event_writer *w, const void *p, size_t n)
 
 /* Values of one page that lie so near to each other are left out as one. */
 #define NEAR 128
+
+/* Of so many pages are noted the last places of values that were left out. */
+#define PAGES  1024
+#define PLACES 8
+
+/* The lock of the exposed regions guards them. */
+static struct places {
+	uint64_t page;
+	uint32_t next;
+	struct place {
+		uint16_t from, length; /* in the page */
+	} place[PLACES];
+} places[PAGES];
 
 /* The peer that wrote it writes it again: shim/replay/group/landed.c. */
 static void put_left_out(struct sr_event_writer *w, const struct sr_exposed_value *v)
@@ -72,7 +85,7 @@ static bool is_near(const struct sr_exposed_value *v, const struct sr_exposed_va
  * Joins the first value, which is worth leaving out, with others of that kind that are near to it: what is between them is
  * known, or found by this event, and the checksum covers it as well.  Returns how many values that are, with those in between.
  */
-static uint32_t join(const struct sr_exposed_value *v, uint32_t n, struct sr_exposed_value *all)
+static uint32_t join_near(const struct sr_exposed_value *v, uint32_t n, struct sr_exposed_value *all)
 {
 	const char *known = sr_exposed_known((void *)v->addr);
 	uint32_t joined = 1;
@@ -86,6 +99,45 @@ static uint32_t join(const struct sr_exposed_value *v, uint32_t n, struct sr_exp
 		joined = i + 1;
 	}
 	return joined;
+}
+
+/* Was another one of its page there not long ago?  Then its place takes hardly a byte. */
+static bool is_at_known_place(const struct sr_exposed_value *v)
+{
+	const struct place now = {(uint16_t)(v->addr % PAGE), (uint16_t)v->length};
+	struct places *p = &places[v->addr / PAGE % PAGES];
+
+	if (p->page != sr_page_down(v->addr))
+		*p = (struct places){.page = sr_page_down(v->addr)};
+	for (int i = 0; i < PLACES; i++)
+		if (p->place[i].from == now.from && p->place[i].length == now.length)
+			return true;
+	p->place[p->next++ % PLACES] = now;
+	return false;
+}
+
+/*
+ * Joins all values of the page where it is known whole: then it is left out whole, and where its values are need not be
+ * recorded.  Not beside other threads, which may store there.  0: it is not worth that, or not possible.
+ */
+static uint32_t join_page(const struct sr_exposed_value *v, uint32_t n, struct sr_exposed_value *all)
+{
+	const char *known = sr_exposed_known_page((void *)sr_page_down(v->addr));
+	uint32_t joined = 1;
+
+	if (!known || sr_threaded || is_at_known_place(all))
+		return 0;
+	*all = (struct sr_exposed_value){.addr = sr_page_down(v->addr), .length = PAGE, .data = known};
+	while (joined < n && sr_page_down(v[joined].addr) == all->addr)
+		joined++;
+	return joined;
+}
+
+static uint32_t join(const struct sr_exposed_value *v, uint32_t n, struct sr_exposed_value *all, bool by_load)
+{
+	uint32_t near = join_near(v, n, all), of_page = by_load ? join_page(v, n, all) : 0;
+
+	return of_page ? of_page : near;
 }
 
 /* One behind the other: none of them is newer than one in front of it. */
@@ -159,7 +211,7 @@ static uint32_t put_what_is_not_again(struct sr_event_writer *w, const struct sr
 		joined = 1;
 		if (!is_worth_leaving_out(&e->values[i]))
 			continue;
-		joined = join(e->values + i, e->values_n - i, &all);
+		joined = join(e->values + i, e->values_n - i, &all, e->addr);
 		put_left_out(w, &all);
 		++*left_out;
 	}

@@ -263,18 +263,15 @@ void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n)
 
 /*
  * With the lowest byte of its checksum, 255 of 256 other messages are found at once, and with them the rank that sent
- * them.  The sums find the others.
+ * them.  The sums find the others.  Of what a READ brought a replay tries candidates.
+ *
+ * It is memory that peers do not write, or, of a READ, what has come where they do.
  */
-#define CHECKSUM_BYTES 1
-/* Of what a READ brought a replay tries candidates: SR_LEFT_OUT_OF_READ. */
-#define FETCHED_BYTES  3
-
-/* Memory that peers do not write, or, of a READ, what has come where they do. */
 static void put_left_out(struct sr_buf *b, const struct sr_received_piece *piece)
 {
 	const void *p = piece->exposed ? sr_exposed_backing(piece->addr) : piece->addr;
 	uint64_t checksum = sr_checksum(p, piece->length, 0);
-	uint32_t n = piece->fetched ? FETCHED_BYTES : CHECKSUM_BYTES;
+	uint32_t n = piece->fetched ? SR_LEFT_OUT_OF_READ : SR_LEFT_OUT_OF_MESSAGE;
 	uint8_t l[SR_LEFT_OUT_MOST];
 
 	sr_sums_received(checksum);

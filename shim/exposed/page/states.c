@@ -317,6 +317,7 @@ static bool pages_map_through(uintptr_t begin, uintptr_t end)
 		struct page *p = page_at(user);
 
 		p->state = PAGE_PASS_THROUGH;
+		p->own = true;
 		pass_through_n++;
 		tell_unwatched(user);
 		if (hooks.went_pass_through)

@@ -151,6 +151,7 @@ static bool exchange(ucontext_t *uc, const struct insn *insn, enum visibility v)
 		read_word(&w, at);
 		execute(g, code, &w, insn->size);
 	} while (!write_word(at, &w));
+	p->own = true;
 	g[REG_RIP] += insn->length;
 	memcpy(uc->uc_mcontext.gregs, g, sizeof(g));
 	record(insn, &w, v);

@@ -123,7 +123,7 @@ static void take_in(void)
 struct search {
 	const struct sr_exposed_value *v;
 	uint8_t *bytes; /* of the candidate */
-	uint32_t tries;
+	uint32_t tries, most; /* candidates of a kind: so far, and at most */
 	uint64_t knows[SR_GROUP_MEMBERS];
 	uint32_t writers;
 	uint32_t part; /* of the candidate's last write so many bytes; UINT32_MAX: all of them */
@@ -323,7 +323,7 @@ static bool try_orders(struct search *s, uint32_t at[WRITERS], uint32_t n)
 		return try_next(s, at, n, (uint32_t)first);
 	if (try_next(s, at, n, (uint32_t)first))
 		return true;
-	for (uint32_t i = 0; i < s->writers && s->tries < LANDED_TRIES; i++)
+	for (uint32_t i = 0; i < s->writers && s->tries < s->most; i++)
 		if ((int)i != first && at[i] < table->writer[i].end && try_next(s, at, n, i))
 			return true;
 	return false;
@@ -338,15 +338,17 @@ static bool fits(struct search *s)
 	return try_orders(s, at, 0);
 }
 
-/* The k-th cut of a writer to be tried; -1: there is no other one. */
+/* The k-th cut of a writer to be tried: as known, one more, one fewer, two more, ...; -1: there is no other one. */
 static int64_t cut(const struct writer *w, uint32_t k)
 {
 	uint32_t first = w->known > w->begin ? w->known : w->begin;
+	uint32_t up = w->n - first, down = first - w->begin, both = up < down ? up : down;
 
-	if (first + k <= w->n)
-		return first + k;
-	k -= w->n - first + 1;
-	return first >= w->begin + k + 1 ? (int64_t)(first - k - 1) : -1;
+	if (k > up + down)
+		return -1;
+	if (k <= 2 * both)
+		return (int64_t)first + (k % 2 ? (int64_t)(k + 1) / 2 : -(int64_t)(k / 2));
+	return up > down ? first + (k - both) : first - (k - both);
 }
 
 /* All combinations of cuts in which so many writers' are in all `away` from the first to be tried. */
@@ -356,7 +358,7 @@ static bool try_away(struct search *s, uint32_t i, uint32_t away)
 
 	if (i == s->writers)
 		return !away && fits(s);
-	for (uint32_t k = i + 1 < s->writers ? 0 : away; k <= away && s->tries < LANDED_TRIES; k++) {
+	for (uint32_t k = i + 1 < s->writers ? 0 : away; k <= away && s->tries < s->most; k++) {
 		end = cut(&table->writer[i], k);
 		if (end < 0)
 			break;
@@ -374,7 +376,7 @@ static bool try_cuts(struct search *s)
 
 	for (uint32_t i = 0; i < s->writers; i++)
 		most += table->writer[i].n - table->writer[i].begin;
-	for (uint32_t away = 0; away <= most && s->tries < LANDED_TRIES; away++)
+	for (uint32_t away = 0; away <= most && s->tries < s->most; away++)
 		if (try_away(s, 0, away))
 			return true;
 	return false;
@@ -394,7 +396,7 @@ static bool try_parts(struct search *s)
 			if ((uint32_t)end <= w->begin)
 				continue;
 			w->end = (uint32_t)end;
-			for (s->part = 8; s->part < w->w[end - 1].length && s->tries < LANDED_TRIES; s->part += 8)
+			for (s->part = 8; s->part < w->w[end - 1].length && s->tries < s->most; s->part += 8)
 				if (fits(s))
 					return true;
 		}
@@ -421,7 +423,7 @@ static bool try_all(struct search *s, bool all_orders)
 			return true;
 	}
 	begin_behind_landed(s, 0);
-	return try_parts(s);
+	return s->most == LANDED_TRIES && try_parts(s);
 }
 
 /* Has the program stored all of it itself? */
@@ -487,6 +489,13 @@ static bool await(struct search *s)
 	    .member = sr_group_self, .writes = indexed, .find = find_again, .argument = s});
 }
 
+/* Nothing more will come. */
+static bool find_among_all(struct search *s)
+{
+	s->most = LANDED_TRIES;
+	return find_again(s);
+}
+
 /* How many values in front of this one the trace has, and lie in it. */
 static uint32_t count_given(const struct sr_exposed_value *values, uint32_t i)
 {
@@ -501,7 +510,7 @@ static enum sr_landed fill(struct sr_thread *t, const struct sr_exposed_event *e
 			   uint8_t *bytes, int32_t *writer)
 {
 	struct sr_exposed_value *v = &values[which];
-	struct search s = {.v = v, .bytes = bytes, .passed = e->flags & SR_EXPOSED_ASYNC, .given = values,
+	struct search s = {.v = v, .bytes = bytes, .most = LANDED_FIRST, .passed = e->flags & SR_EXPOSED_ASYNC, .given = values,
 			   .given_n = count_given(values, which)};
 
 	if (s.passed)
@@ -511,7 +520,7 @@ static enum sr_landed fill(struct sr_thread *t, const struct sr_exposed_event *e
 	sr_progress_now(t, s.knows);
 	sr_transfer_await_members();
 	take_in();
-	if (!find(&s) && !await(&s)) {
+	if (!find(&s) && !await(&s) && !find_among_all(&s)) {
 		sr_search_in_vain();
 		if (s.passed) {
 			*writer = sr_group_memory->member[sr_group_self].rank;

@@ -20,8 +20,9 @@
  * - Writes that an earlier value has shown to have landed are not applied again, unless nothing else fits: pages are
  *   copied while they change.
  *
- * The first candidates are right nearly always.  A wrong one has the recorded 24 bits of the checksum with a probability of
- * 2^-24, and at most LANDED_TRIES are tried of each kind.  The sums (shim/core/sums.h) then find it.
+ * The first candidates are right nearly always.  A wrong one has the recorded 16 bits of the checksum with a probability of
+ * 2^-16.  So while other members may still write what is looked for, only LANDED_FIRST are tried of each kind; LANDED_TRIES
+ * are once nothing more can come.  Where a wrong one is taken all the same, the sums (shim/core/sums.h) find it.
  */
 #ifndef SHIM_REPLAY_GROUP_LANDED_H
 #define SHIM_REPLAY_GROUP_LANDED_H
@@ -32,6 +33,7 @@
 #include "shim/core/thread.h"
 
 #define LANDED_TRIES 4096
+#define LANDED_FIRST 8 /* ... while other members may still write what is looked for */
 
 enum sr_landed {
 	SR_LANDED,         /* all values have their data, valid until the next event of the process */

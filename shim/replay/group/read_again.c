@@ -16,6 +16,7 @@
 #define LAYERS  4          /* so many known writes over each byte are gathered */
 #define WRITERS 64
 #define TRIES   4096
+#define FIRST   8 /* candidates, while other members may still write what is looked for */
 
 /*
  * The writes into each page, from the latest on: chains of numbers of the history, in which 0 ends a chain.  A number's
@@ -68,7 +69,7 @@ struct search {
 	uint32_t left; /* bytes with fewer layers than are wanted */
 	uint32_t writers;
 	struct writer writer[WRITERS];
-	uint32_t tries;
+	uint32_t tries, most; /* candidates: so far, and at most */
 };
 
 static void *map(size_t size)
@@ -279,7 +280,7 @@ static void set_known(struct search *s)
 /* One writer has more or fewer than are known. */
 static bool try_one(struct search *s)
 {
-	for (uint32_t k = 1; k < 2 * ENTRIES && s->tries < TRIES; k++)
+	for (uint32_t k = 1; k < 2 * ENTRIES && s->tries < s->most; k++)
 		for (uint32_t i = 0; i < s->writers; i++) {
 			if (set_cut(&s->writer[i], k) && fits(s))
 				return true;
@@ -293,7 +294,7 @@ static bool try_away(struct search *s, uint32_t i, uint32_t away)
 {
 	if (i == s->writers)
 		return !away && fits(s);
-	for (uint32_t k = i + 1 < s->writers ? 0 : away; k <= away && s->tries < 2 * TRIES; k++)
+	for (uint32_t k = i + 1 < s->writers ? 0 : away; k <= away && s->tries < 2 * s->most; k++)
 		if (set_cut(&s->writer[i], k) && try_away(s, i + 1, away - k))
 			return true;
 	return false;
@@ -307,7 +308,7 @@ static bool find(struct search *s)
 	if (fits(s) || try_one(s))
 		return true;
 	s->tries = 0;
-	for (uint32_t away = 2; s->writers > 1 && away <= 32 && s->tries < TRIES; away++)
+	for (uint32_t away = 2; s->writers > 1 && away <= 32 && s->tries < s->most; away++)
 		if (try_away(s, 0, away))
 			return true;
 	return false;
@@ -325,13 +326,17 @@ static bool find_again(void *search)
 
 bool sr_read_again(const struct sr_thread *t, const struct sr_read_again *r, uint8_t *bytes)
 {
-	struct search s = {.r = r, .bytes = bytes};
+	struct search s = {.r = r, .bytes = bytes, .most = FIRST};
 
 	if (r->length > SR_READ_AGAIN_MOST || !begin(r->member))
 		return false;
 	s.index = table->of[r->member];
 	sr_progress_now(t, s.knows);
 	if (sr_search_await(&(struct sr_search){.member = r->member, .find = find_again, .argument = &s}))
+		return true;
+	/* Nothing more will come. */
+	s.most = TRIES;
+	if (find_again(&s))
 		return true;
 	sr_search_in_vain();
 	return false;

@@ -91,10 +91,20 @@ def by_reads(tap, directory):
         tap.ok(not problem and n >= least, "fetches %s: %d READs into exposed memory are not in the trace; the ranks replay exactly" % (name, n), problem)
 
 
+def whole_pages(tap, directory):
+    """Where peers alone write, at any place of a page: the page is left out, and not where in it something was found."""
+    trace, outputs, problem = record(directory, "pages", 3, ["blocks", "60"], "--order")
+    problem = problem or exact(directory, trace, outputs)
+    lengths = [v["length"] for e in records(trace, 1) if e.get("record") == "exposed" for v in e["values"] if "data" not in v]
+    tap.ok(not problem and len(lengths) > 100 and lengths.count(4096) > 0.7 * len(lengths),
+           "blocks: %d of %d values are left out as whole pages; the ranks replay exactly" % (lengths.count(4096), len(lengths)), problem)
+    shutil.rmtree(trace)
+
+
 def other_reads(tap, directory):
     """The checksum of what a READ brought is another one."""
     trace, _, problem = record(directory, "other-reads", 3, ["mixed", "60"], "--order")
-    changed = falsified(trace, re.compile(rb"[^\0].{5}\0\x80\x07\0\0\0.{4}", re.S), 0)
+    changed = falsified(trace, re.compile(rb"[^\0].{5}\0\x80\x06\0\0\0.{4}", re.S), 0)
     status, _, err = run([SREPLAY, "replay", trace], SECONDS)
     tap.ok(not problem and changed and status == 124 and "rank 0 thread 0 SN" in err, "another checksum of what a READ brought stops the replay", "%s %s %s %s" % (problem, changed, status, err))
     shutil.rmtree(trace)
@@ -321,6 +331,7 @@ def main():
         whole_jobs(tap, directory)
         small = smaller(tap, directory)
         by_reads(tap, directory)
+        whole_pages(tap, directory)
         by_one_alone(tap, small)
         other_commands(tap, small)
         checks(tap, small)
