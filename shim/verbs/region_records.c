@@ -163,6 +163,9 @@ static bool is_written_again(const struct sr_exposed_event *e)
 
 	if (!sr_leaves_out || !sr_clocks_only_members() || sr_record_all_values)
 		return false;
+	/* In what the program sends, pages are sampled that are passed through: it is what the program has stored there. */
+	if (e->addr && !e->pc && sr_threaded)
+		return false;
 	if (e->flags & SR_EXPOSED_ASYNC && !sr_threaded)
 		good |= passed;
 	else if (e->flags & SR_EXPOSED_AT_CALL && !sr_threaded)

@@ -506,11 +506,17 @@ static uint32_t count_given(const struct sr_exposed_value *values, uint32_t i)
 	return n;
 }
 
+/* Was it found as a page stopped being passed through, or in what the program sends, from a page that may be? */
+static bool may_be_own(const struct sr_exposed_event *e)
+{
+	return e->flags & SR_EXPOSED_ASYNC || (e->addr && !e->pc);
+}
+
 static enum sr_landed fill(struct sr_thread *t, const struct sr_exposed_event *e, struct sr_exposed_value *values, uint32_t which,
 			   uint8_t *bytes, int32_t *writer)
 {
 	struct sr_exposed_value *v = &values[which];
-	struct search s = {.v = v, .bytes = bytes, .most = LANDED_FIRST, .passed = e->flags & SR_EXPOSED_ASYNC, .given = values,
+	struct search s = {.v = v, .bytes = bytes, .most = LANDED_FIRST, .passed = may_be_own(e), .given = values,
 			   .given_n = count_given(values, which)};
 
 	if (s.passed)

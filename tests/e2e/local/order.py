@@ -101,6 +101,14 @@ def whole_pages(tap, directory):
     shutil.rmtree(trace)
 
 
+def sent_from_where_peers_write(tap, directory):
+    """The program has stored there, where pages are passed through, and a sample of what it sends finds that."""
+    trace, outputs, problem = record(directory, "stored", 3, ["fetches", "stored"], "--order")
+    problem = problem or exact(directory, trace, outputs)
+    tap.ok(not problem, "fetches stored: what is sent from exposed memory, where pages are passed through; the ranks replay exactly", problem)
+    shutil.rmtree(trace)
+
+
 def other_reads(tap, directory):
     """The checksum of what a READ brought is another one."""
     trace, _, problem = record(directory, "other-reads", 3, ["mixed", "60"], "--order")
@@ -332,6 +340,7 @@ def main():
         small = smaller(tap, directory)
         by_reads(tap, directory)
         whole_pages(tap, directory)
+        sent_from_where_peers_write(tap, directory)
         by_one_alone(tap, small)
         other_commands(tap, small)
         checks(tap, small)

@@ -335,6 +335,23 @@ static void contended(void)
 	printf("rank %d has %016llx\n", pgas.rank, (unsigned long long)sum);
 }
 
+/* Each rank fills memory that peers may write, so that its pages are passed through, and sends from there. */
+static void stored(void)
+{
+	int next = (pgas.rank + 1) % pgas.ranks;
+	uint64_t *area = pgas_shared(8192), sum = (uint64_t)pgas.rank;
+
+	for (int round = 0; round < (rounds ? rounds : 30); round++) {
+		for (uint64_t i = 0; i < 1024; i++)
+			((volatile uint64_t *)area)[i] = sum * (i + 3);
+		pgas_put(next, shared->data, area + 400, BYTES);
+		pgas_barrier();
+		for (int i = 0; i < BYTES; i++)
+			sum = sum * 31 + (uint8_t)shared->data[i];
+	}
+	printf("rank %d has %016llx\n", pgas.rank, (unsigned long long)sum);
+}
+
 /* ----------------------------------------------------------------------------- sockets */
 
 static int make_listener(void)
@@ -439,7 +456,7 @@ static void slots_early(void)
 
 static const struct pgas_case cases[] = {
     {"read-flag", read_flag}, {"read-early-flag", read_early_flag}, {"locked", locked},
-    {"locked-written", locked_written}, {"read-data", read_data}, {"relayed", relayed}, {"overlaid", overlaid}, {"chain", chain}, {"contended", contended},
+    {"locked-written", locked_written}, {"read-data", read_data}, {"relayed", relayed}, {"overlaid", overlaid}, {"chain", chain}, {"contended", contended}, {"stored", stored},
     {"datagrams", datagrams}, {"listener", listener}, {"slots", slots}, {"slots-early", slots_early},
 };
 
