@@ -157,14 +157,28 @@ const char *sr_confirm_describe(const json_t *race, struct sr_confirm *c)
 	return why ? why : describe(json_array_get(accesses, 1), &c->side[1]);
 }
 
+/* A library's functions have no lines: the first caller that has one. */
+static const char *line_of(const json_t *access)
+{
+	json_t *frame;
+	size_t i;
+
+	if (strchr(text_of(access, "place"), ':'))
+		return "";
+	json_array_foreach(json_object_get(access, "frames"), i, frame)
+		if (strchr(json_string_value(frame), ':'))
+			return json_string_value(frame);
+	return "";
+}
+
 char *sr_race_access_text(const json_t *race, int which)
 {
 	const json_t *a = json_array_get(json_object_get(race, "accesses"), (size_t)which);
-	const char *place = text_of(a, "place");
+	const char *place = text_of(a, "place"), *line = line_of(a);
 	char *text = NULL;
 
-	if (asprintf(&text, "%s by rank %lld%s%s", text_of(a, "what"),
-		     json_integer_value(json_object_get(a, "rank")), *place ? ", " : "", place) < 0)
+	if (asprintf(&text, "%s by rank %lld%s%s%s%s", text_of(a, "what"), json_integer_value(json_object_get(a, "rank")),
+		     *place ? ", " : "", place, *line ? ", called by " : "", line) < 0)
 		return NULL;
 	return text;
 }
