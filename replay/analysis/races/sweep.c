@@ -16,6 +16,8 @@
 /* So many equal values are looked at before one that may be another race. */
 #define EQUAL_MOST 16
 
+#define NONE UINT32_MAX
+
 /* Memory in pieces, each with the accesses to it; those within one word are kept by the word. */
 #define PIECE 512
 #define WORD  8
@@ -28,7 +30,8 @@
  */
 struct row {
 	uint64_t origin, begin, end; /* begin and end: by a key, those of the first one */
-	uint32_t *older; /* a ring of EQUAL_MOST; NULL: there is none but the last one */
+	uint32_t next;  /* of its list; NONE: it is the last one */
+	uint32_t older; /* a ring of EQUAL_MOST; NONE: there is none but the last one */
 	uint32_t agent, held;
 	uint32_t last, n; /* last: an access; n: how many there were */
 	uint32_t until, over; /* of the last one: with either of these, all of the row has ended; SR_NO_MOMENT: not by that */
@@ -37,9 +40,15 @@ struct row {
 	bool is_write;
 };
 
+/* Rows, in the order in which they were added. */
 struct list {
-	struct row *rows;
-	size_t n, room;
+	uint32_t first, last; /* NONE: it is empty */
+};
+
+#define EMPTY ((struct list){NONE, NONE})
+
+struct ring {
+	uint32_t at[EQUAL_MOST];
 };
 
 struct piece {
@@ -74,6 +83,11 @@ struct state {
 	struct sr_race_clocks *clocks;
 	struct sr_keymap places; /* of a piece, in pieces */
 	struct sr_keymap released; /* of a key that ends, in keyed */
+	/* In few large arrays, as most of them are far from the one before. */
+	struct row *rows;
+	size_t rows_n, rows_room;
+	struct ring *rings;
+	size_t rings_n, rings_room;
 	struct piece *pieces;
 	size_t pieces_n, pieces_room;
 	struct keyed *keyed;
@@ -174,7 +188,7 @@ static struct piece *piece_of(struct state *t, uint64_t key)
 	p = sr_grow((void **)&t->pieces, t->pieces_n, &t->pieces_room, sizeof(*p));
 	if (!p || sr_keymap_put(&t->places, key, t->pieces_n))
 		return NULL;
-	*p = (struct piece){0};
+	*p = (struct piece){.wide = EMPTY};
 	t->pieces_n++;
 	return p;
 }
@@ -195,48 +209,61 @@ static bool is_row_of(const struct state *t, const struct row *r, const struct s
 	       r->doubts == a->doubts && are_same_locks(t->m, r->held, a->held);
 }
 
-static struct row *add_row(struct list *p, uint32_t access, const struct sr_access *a, uint64_t origin)
+static int add_row(struct state *t, struct list *p, uint32_t access, const struct sr_access *a, uint64_t origin)
 {
-	if (p->n == p->room) {
-		size_t room = p->room ? 2 * p->room : 1;
-		struct row *more = realloc(p->rows, room * sizeof(*more));
+	struct row *r = sr_grow((void **)&t->rows, t->rows_n, &t->rows_room, sizeof(*r));
 
-		if (!more)
-			return NULL;
-		p->room = room;
-		p->rows = more;
-	}
-	p->rows[p->n] = (struct row){.origin = origin,
-				     .begin = a->begin,
-				     .end = a->end,
-				     .agent = a->agent,
-				     .held = a->held,
-				     .last = access,
-				     .n = 1,
-				     .until = end_of_row(a),
-				     .over = a->over,
-				     .doubts = a->doubts,
-				     .kind = a->kind,
-				     .is_write = sr_access_is_write(a)};
-	return &p->rows[p->n++];
+	if (!r || t->rows_n == NONE)
+		return -ENOMEM;
+	*r = (struct row){.origin = origin,
+			  .begin = a->begin,
+			  .end = a->end,
+			  .next = NONE,
+			  .older = NONE,
+			  .agent = a->agent,
+			  .held = a->held,
+			  .last = access,
+			  .n = 1,
+			  .until = end_of_row(a),
+			  .over = a->over,
+			  .doubts = a->doubts,
+			  .kind = a->kind,
+			  .is_write = sr_access_is_write(a)};
+	if (p->last == NONE)
+		p->first = (uint32_t)t->rows_n;
+	else
+		t->rows[p->last].next = (uint32_t)t->rows_n;
+	p->last = (uint32_t)t->rows_n++;
+	return 0;
 }
 
-static int add(const struct state *t, struct list *p, uint32_t access, const struct sr_access *a, uint64_t origin, bool by_key)
+/* The last one of the row becomes an older one.  0 or -ENOMEM. */
+static int keep_older(struct state *t, struct row *r)
+{
+	struct ring *ring;
+
+	if (r->older == NONE) {
+		ring = sr_grow((void **)&t->rings, t->rings_n, &t->rings_room, sizeof(*ring));
+		if (!ring || t->rings_n == NONE)
+			return -ENOMEM;
+		r->older = (uint32_t)t->rings_n++;
+	}
+	t->rings[r->older].at[(r->n - 1) % EQUAL_MOST] = r->last;
+	return 0;
+}
+
+static int add(struct state *t, struct list *p, uint32_t access, const struct sr_access *a, uint64_t origin, bool by_key)
 {
 	struct row *r;
-	size_t i = p->n;
+	uint32_t i = p->first;
 
-	/* The newest rows are the likeliest ones. */
-	while (i && !is_row_of(t, &p->rows[i - 1], a, origin, by_key))
-		i--;
-	if (!i)
-		return add_row(p, access, a, origin) ? 0 : -ENOMEM;
-	r = &p->rows[i - 1];
-	if (!r->older)
-		r->older = malloc(EQUAL_MOST * sizeof(*r->older));
-	if (!r->older)
+	while (i != NONE && !is_row_of(t, &t->rows[i], a, origin, by_key))
+		i = t->rows[i].next;
+	if (i == NONE)
+		return add_row(t, p, access, a, origin);
+	r = &t->rows[i];
+	if (keep_older(t, r))
 		return -ENOMEM;
-	r->older[(r->n - 1) % EQUAL_MOST] = r->last;
 	r->last = access;
 	r->until = end_of_row(a);
 	r->over = a->over;
@@ -245,9 +272,9 @@ static int add(const struct state *t, struct list *p, uint32_t access, const str
 }
 
 /* The k-th access from the row's end. */
-static uint32_t from_end(const struct row *r, uint32_t k)
+static uint32_t from_end(const struct state *t, const struct row *r, uint32_t k)
 {
-	return k ? r->older[(r->n - 1 - k) % EQUAL_MOST] : r->last;
+	return k ? t->rings[r->older].at[(r->n - 1 - k) % EQUAL_MOST] : r->last;
 }
 
 /* Two that meet in several pieces are compared in the first one. */
@@ -272,7 +299,7 @@ static int compare_row(struct state *t, const struct row *r, const struct sr_acc
 	if (has_ended(t, r->until, r->over))
 		return ret;
 	for (uint32_t k = 0; k < r->n && k <= EQUAL_MOST && !ret && !is_race; k++) {
-		const struct sr_access *a = &t->m->accesses[from_end(r, k)];
+		const struct sr_access *a = &t->m->accesses[from_end(t, r, k)];
 
 		if (k && has_ended(t, end_of_row(a), a->over))
 			break;
@@ -300,9 +327,9 @@ static int compare_list(struct state *t, const struct list *p, const struct sr_a
 	const bool is_write = sr_access_is_write(b);
 	int ret = 0;
 
-	for (size_t i = 0; i < p->n && !ret; i++)
-		if (may_meet(&p->rows[i], b, is_write, number))
-			ret = compare_row(t, &p->rows[i], b, number + 1);
+	for (uint32_t i = p->first; i != NONE && !ret; i = t->rows[i].next)
+		if (may_meet(&t->rows[i], b, is_write, number))
+			ret = compare_row(t, &t->rows[i], b, number + 1);
 	return ret;
 }
 
@@ -333,10 +360,13 @@ static struct list *list_for(struct piece *p, const struct sr_access *a)
 {
 	if (!is_small(a))
 		return &p->wide;
-	if (!p->words)
-		p->words = calloc(WORDS, sizeof(*p->words));
-	if (!p->words)
-		return NULL;
+	if (!p->words) {
+		p->words = malloc(WORDS * sizeof(*p->words));
+		if (!p->words)
+			return NULL;
+		for (size_t i = 0; i < WORDS; i++)
+			p->words[i] = EMPTY;
+	}
 	p->used |= UINT64_C(1) << word_of(a->begin);
 	return &p->words[word_of(a->begin)];
 }
@@ -361,8 +391,8 @@ static int take_key(struct state *t, uint32_t access, uint64_t origin)
 		return 0;
 	k = &t->keyed[at];
 	others = is_release ? &k->accesses : &k->releases;
-	for (size_t i = 0; i < others->n && !ret; i++)
-		ret = compare_row(t, &others->rows[i], b, 0);
+	for (uint32_t i = others->first; i != NONE && !ret; i = t->rows[i].next)
+		ret = compare_row(t, &t->rows[i], b, 0);
 	return ret ? ret : add(t, is_release ? &k->releases : &k->accesses, access, b, origin, true);
 }
 
@@ -413,7 +443,7 @@ static bool index_releases(struct state *t)
 		k = sr_grow((void **)&t->keyed, t->keyed_n, &t->keyed_room, sizeof(*k));
 		if (!k || sr_keymap_put(&t->released, key_of(a->owner, a->key), t->keyed_n))
 			return false;
-		*k = (struct keyed){0};
+		*k = (struct keyed){EMPTY, EMPTY};
 		t->keyed_n++;
 	}
 	return true;
@@ -449,30 +479,13 @@ static int go(struct state *t)
 	return ret ? ret : sr_race_clocks_error(t->clocks);
 }
 
-static void free_list(struct list *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		free(l->rows[i].older);
-	free(l->rows);
-}
-
-static void free_piece(struct piece *p)
-{
-	free_list(&p->wide);
-	for (size_t i = 0; p->words && i < WORDS; i++)
-		free_list(&p->words[i]);
-	free(p->words);
-}
-
 /* All but what was found. */
 static void free_state(struct state *t)
 {
 	for (size_t i = 0; i < t->pieces_n; i++)
-		free_piece(&t->pieces[i]);
-	for (size_t i = 0; i < t->keyed_n; i++) {
-		free_list(&t->keyed[i].accesses);
-		free_list(&t->keyed[i].releases);
-	}
+		free(t->pieces[i].words);
+	free(t->rows);
+	free(t->rings);
 	free(t->keyed);
 	free(t->pieces);
 	sr_keymap_free(&t->places);
