@@ -8,11 +8,14 @@
  *
  * "relaxed" is memory that is registered with IBV_ACCESS_RELAXED_ORDERING, "strict" without; "in-order" asks for
  * ibv_query_qp_data_in_order; "messages" come to one shared receive queue; "annotated" says what orders it by
- * sreplay/annotate.h.  "sc" is what sequential consistency is lost by, or kept.
+ * sreplay/annotate.h; a "segment" is memory that a rank made for itself, or that all ranks share.  "sc" is what sequential consistency is lost by, or kept.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ipc.h>
+#include <sys/shm.h>
 #include <unistd.h>
 
 #include "pgas/internal.h"
@@ -452,6 +455,68 @@ static void sc_load_buffer_fence(void)
 	load_buffer(IBV_SEND_FENCE);
 }
 
+/* ------------------------------------------------- memory that processes of one machine share */
+
+static void write_both(void)
+{
+	pgas_barrier();
+	if (!is(OWNER))
+		pgas_put(OWNER, &shared->x, &(uint64_t){(uint64_t)pgas.rank + 1}, 8);
+}
+
+static int make_segment(void)
+{
+	int id = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+
+	if (id < 0)
+		pgas_fail("cannot make a segment");
+	return id;
+}
+
+static void attach(int id)
+{
+	void *p = shmat(id, NULL, 0);
+
+	if (p == (void *)-1)
+		pgas_fail("cannot attach a segment");
+	pgas_barrier();
+	shmctl(id, IPC_RMID, NULL);
+	shmdt(p);
+}
+
+/* Each rank makes some for itself, as a library does that wants to know whether it can. */
+static void own_segment(void)
+{
+	char path[64];
+	int fd;
+
+	attach(make_segment());
+	snprintf(path, sizeof(path), "/dev/shm/orders-%d", (int)getpid());
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	if (fd < 0)
+		pgas_fail("cannot make %s", path);
+	unlink(path);
+	close(fd);
+	write_both();
+}
+
+/* The ranks may order their writes by what they store there. */
+static void shared_segment(void)
+{
+	int id = is(0) ? make_segment() : 0;
+
+	for (int i = 1; is(0) && i < pgas.ranks; i++) {
+		pgas_put(i, &shared->key, &(uint64_t){(uint64_t)id}, 8);
+		pgas_put(i, &shared->told, &(uint64_t){1}, 8);
+	}
+	if (!is(0)) {
+		pgas_wait_for(&shared->told, 1);
+		id = (int)shared->key;
+	}
+	attach(id);
+	write_both();
+}
+
 /* ---------------------------------------------------------------------- all */
 
 static const struct pgas_case cases[] = {
@@ -466,6 +531,8 @@ static const struct pgas_case cases[] = {
     {"messages-racing", messages_racing},
     {"messages-flag", messages_flag},
     {"messages-at-once", messages_at_once},
+    {"own-segment", own_segment},
+    {"shared-segment", shared_segment},
     {"annotated-nothing", annotated_nothing},
     {"annotated-lock", annotated_lock},
     {"annotated-two-locks", annotated_two_locks},
