@@ -35,6 +35,17 @@
 /* In a group, in front of a call's record: struct sr_group_wait, struct sr_group_peer. */
 #define SR_REC_REPLAY_WAIT      33
 #define SR_REC_REPLAY_PEER      34
+/* In place of calls whose records come again in turn: struct sr_replay_turns. */
+#define SR_REC_REPLAY_TURNS     35
+
+/* The first of `calls` calls has the record call[0], the next one call[1]; behind call[period - 1] comes call[0] again. */
+struct sr_replay_turns {
+	uint32_t calls, period;
+	struct sr_replay_turn {
+		uint16_t kind, size;
+		_Alignas(8) unsigned char payload[SR_KEPT_BYTES];
+	} call[SR_CYCLE_PERIOD];
+};
 
 enum sr_replay_outcome {
 	SR_REPLAY_RUNNING,

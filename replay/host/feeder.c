@@ -17,6 +17,7 @@ int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32
 
 	if (error)
 		return error;
+	sr_stream_fold_cycles(f->part[0].stream);
 	error = sr_ring_map(&f->ring, rings->fd, place * sr_ring_file_bytes(rings->ring_bytes), rings->ring_bytes,
 			    SR_RING_PRODUCER, NULL);
 	if (error) {
@@ -35,10 +36,12 @@ int sr_feeder_add(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_
 {
 	int error = 0;
 
-	if (sr_trace_has_thread(t, rank, thread))
+	if (sr_trace_has_thread(t, rank, thread)) {
 		error = sr_stream_open(&f->part[f->parts].stream, t, rank, thread, err);
-	if (error)
-		return error;
+		if (error)
+			return error;
+		sr_stream_fold_cycles(f->part[f->parts].stream);
+	}
 	f->part[f->parts++ - 1].until = child;
 	return 0;
 }
@@ -111,6 +114,57 @@ static int send_orders(struct sr_feeder *f, const struct sr_entry *e)
 	return sr_orders_before(f->orders, e->sn, exposed.fault, send, f);
 }
 
+/* Reads the first turn of a cycle, whose first call is *e.  0: the stream ends there. */
+static int take_turn(struct sr_feeder *f, struct sr_entry *e, struct sr_replay_turns *turns)
+{
+	const uint32_t period = e->stride;
+	int got = 1;
+
+	*turns = (struct sr_replay_turns){.calls = e->cycle->calls, .period = period};
+	for (uint32_t i = 0; got > 0 && i < period && i < turns->calls; i++) {
+		struct sr_replay_turn *to = &turns->call[i];
+
+		if (i && (got = next(f, e)) <= 0)
+			break;
+		f->calls += e->count;
+		to->kind = e->kind;
+		to->size = (uint16_t)e->size;
+		memcpy(to->payload, e->payload, e->size);
+	}
+	return got;
+}
+
+/* So many of the calls, from this one on. */
+static int send_turns(struct sr_feeder *f, const struct sr_replay_turns *turns, uint32_t from, uint32_t calls)
+{
+	struct sr_replay_turns part = {.calls = calls, .period = turns->period};
+
+	for (uint32_t i = 0; i < part.period; i++)
+		part.call[i] = turns->call[(from + i) % turns->period];
+	return send(f, SR_REC_REPLAY_TURNS, &part, sizeof(part));
+}
+
+/* The calls of the cycle, the first of which is *e, with what has to be between them. */
+static int send_cycle(struct sr_feeder *f, struct sr_entry *e)
+{
+	const uint64_t sn = e->sn;
+	struct sr_replay_turns turns;
+	int got = take_turn(f, e, &turns);
+
+	for (uint32_t done = 0, n; got > 0 && done < turns.calls; done += n) {
+		n = turns.calls - done;
+		if (f->orders) {
+			if (sr_orders_before(f->orders, sn + done, 0, send, f))
+				return -EPIPE;
+			if (sr_orders_next(f->orders) - (sn + done) < n)
+				n = (uint32_t)(sr_orders_next(f->orders) - (sn + done));
+		}
+		if (send_turns(f, &turns, done, n))
+			return -EPIPE;
+	}
+	return got > 0 ? 0 : -EPIPE;
+}
+
 static void take_end(struct sr_feeder *f, const struct sr_entry *mark)
 {
 	struct sr_mark_payload p;
@@ -145,8 +199,14 @@ static void send_all(struct sr_feeder *f)
 		}
 		if (e.kind == SR_REC_STAMP)
 			continue;
-		f->calls += e.count;
 		atomic_store_explicit(&f->read, e.offset, memory_order_relaxed);
+		if (e.cycle) {
+			executes = false;
+			if (send_cycle(f, &e))
+				return;
+			continue;
+		}
+		f->calls += e.count;
 		executes = e.kind == SR_REC_EXEC;
 		if (f->orders && send_orders(f, &e))
 			return;

@@ -32,4 +32,7 @@ int sr_orders_before(struct sr_orders *o, uint64_t sn, uint32_t fault,
 		     int (*send)(void *argument, uint16_t kind, const void *payload, size_t size),
 		     void *argument);
 
+/* The SN of the first call that has to come behind a record which has not been passed; UINT64_MAX: none has to. */
+uint64_t sr_orders_next(const struct sr_orders *o);
+
 #endif

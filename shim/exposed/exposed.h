@@ -72,6 +72,8 @@ void sr_exposed_call_ends(void);
  * counters anew, and nothing has been done.
  */
 bool sr_exposed_call_alone(void) NO_VECTORS;
+/* The same in a replay, whose trace has nothing in front of the call. */
+bool sr_exposed_call_is_quiet(void) NO_VECTORS;
 
 /* A handler of the program's begins, and ends.  interrupted: the thread is within a call. */
 bool sr_exposed_call_interrupted(void);

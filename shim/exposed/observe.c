@@ -70,13 +70,18 @@ void sr_exposed_call_ends(void)
 		tick_arm();
 }
 
-NO_VECTORS bool sr_exposed_call_alone(void)
+NO_VECTORS bool sr_exposed_call_is_quiet(void)
 {
-	if (atomic_load_explicit(&anything_open, memory_order_acquire) || hooks.recorded || values_awaited || many_faults())
+	if (atomic_load_explicit(&anything_open, memory_order_acquire) || values_awaited || many_faults())
 		return false;
 	thread_epoch_ends();
 	begin_counting();
 	return true;
+}
+
+NO_VECTORS bool sr_exposed_call_alone(void)
+{
+	return !hooks.recorded && sr_exposed_call_is_quiet();
 }
 
 bool sr_exposed_call_interrupted(void)

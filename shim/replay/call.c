@@ -24,6 +24,7 @@
 #include "shim/replay/produced.h"
 #include "shim/replay/stacks.h"
 #include "shim/replay/watch.h"
+#include "shim/verbs/compared.h"
 #include "shim/verbs/regions.h"
 
 /* The current call. */
@@ -288,7 +289,62 @@ static bool makes_child(enum sr_call_number n)
 	       n == SR_CALL_posix_spawnp;
 }
 
-uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+/* ------------------------------------------------------------- an idle poll */
+
+/* While a group's rank polls in vain, it says after so many polls how far it is. */
+#define PROGRESS_POLLS 256
+
+/*
+ * Is the poll one that found nothing a moment ago, and comes again, with nothing else in the trace in front of it or
+ * behind?  The recorder asks the same before it only counts (verbs/idle_poll.h).
+ */
+static inline bool is_idle_again(struct sr_thread *t, enum sr_call_number n, const uint64_t *a)
+{
+	const struct sr_replay_stream *s = t->stream;
+	uint32_t at;
+
+	if (n != SR_CALL_poll_cq || !s || s->repeats_left < 2 || t->ended)
+		return false;
+	at = sr_replay_next_turn(s);
+	return s->idle[at].known && s->idle[at].cq == a[0] && s->idle[at].entries == a[1] && s->idle[at].wc == a[2] &&
+	       !s->notes.len && (!sr_threaded || sr_serial) && (!sr_regions_on || (!sr_compared_any() && sr_exposed_call_is_quiet()));
+}
+
+static uint64_t poll_idly(struct sr_thread *t)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	t->sn++;
+	stop_if_asked(t);
+	s->vain = 0;
+	s->repeats_left--;
+	s->turn = sr_replay_next_turn(s);
+	if (!(t->sn % PROGRESS_POLLS))
+		sr_group_enter(t, SR_CALL_poll_cq);
+	atomic_store_explicit(&sr_replay_page->thread[t->number].calls, t->sn, memory_order_relaxed);
+	errno = s->idle[s->turn].error;
+	return 0;
+}
+
+/* A poll that found nothing may come again.  Who watches the calls of a replay sees each. */
+static void note_idle_poll(struct sr_thread *t, const struct call *c)
+{
+	struct sr_replay_stream *s = t->stream;
+	const bool watched = sr_replay_page->watch_fd >= 0 || sr_replay_page->stacks_fd >= 0;
+
+	if (c->n != SR_CALL_poll_cq || !s->repeats_left || c->head.result || c->events || watched ||
+	    (sr_regions_on && sr_exposed_touches((void *)c->a[2], c->a[1] * sizeof(struct ibv_wc))))
+		return;
+	s->idle[s->turn].cq = c->a[0];
+	s->idle[s->turn].entries = c->a[1];
+	s->idle[s->turn].wc = c->a[2];
+	s->idle[s->turn].error = c->head.error;
+	s->idle[s->turn].known = true;
+}
+
+/* ------------------------------------------------------------------- a call */
+
+static uint64_t __attribute__((noinline)) answer(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
 	struct call c = {
 	    .n = n, .d = &sr_calls[n], .a = a, .site = site, .found = (uint16_t)(SR_REC_CALL + n)};
@@ -341,6 +397,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	if (regions || sr_regions_on)
 		sr_regions_call_ends(&pinned);
 	sr_watch_call_ends(c.d, c.head.result);
+	note_idle_poll(t, &c);
 	/* Each thread has its own counter, so no locked add is needed. */
 	atomic_store_explicit(&sr_replay_page->thread[t->number].calls, t->sn,
 			      memory_order_relaxed);
@@ -351,4 +408,9 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 		pthread_exit(PTHREAD_CANCELED); /* a cancelled thread ends like this */
 	errno = c.head.error;
 	return c.head.result;
+}
+
+uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	return is_idle_again(t, n, a) ? poll_idly(t) : answer(t, n, a, site);
 }

@@ -49,17 +49,13 @@ bool sr_replay_wanted(void)
 static bool comes_next(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
 {
 	enum sr_heap before = sr_enter(t);
-	const struct sr_replay_record *r = NULL;
+	struct sr_replay_record r;
 	bool is;
 
 	if (!t->started)
 		sr_replay_start_thread(t);
 	sr_replay_handlers_between(t);
-	if (!t->silent && t->stream->repeats_left)
-		r = &t->stream->last;
-	else if (!t->silent && sr_replay_peek(t))
-		r = &t->stream->next;
-	is = r && r->kind == SR_REC_CALL + n && (!a || sr_replay_has_arguments(t, r, n, a));
+	is = !t->silent && sr_replay_peek_call(t, &r) && r.kind == SR_REC_CALL + n && (!a || sr_replay_has_arguments(t, &r, n, a));
 	sr_leave(t, before);
 	return is;
 }

@@ -40,9 +40,21 @@ struct sr_replay_stream {
 	size_t available;      /* bytes of the ring that are known to be there, from the next record on */
 	size_t unreleased;     /* bytes in front of these, up to the last record's end */
 	struct sr_buf whole;   /* a record that came in pieces */
-	uint64_t repeats_left; /* of the last record */
-	struct sr_replay_record last; /* of a call, in `taken` until the next one */
+	uint64_t repeats_left; /* of the last record, or calls of `turning` */
+	struct sr_replay_record last; /* of a call, in `taken` or `turns` until the next one */
 	struct sr_buf taken;
+	/* Calls that come in turn.  The next ones are read while the last call is of those before. */
+	struct sr_replay_turns turns[2];
+	bool reads_second;
+	const struct sr_replay_turns *read_turns; /* the next record is the first of these; NULL: it stands for itself */
+	const struct sr_replay_turns *turning; /* NULL: the last record comes again */
+	uint32_t turn;
+	/* Polls that have found nothing, each with the arguments of its record, at their places in the turn. */
+	struct {
+		uint64_t cq, entries, wc;
+		int error;
+		bool known;
+	} idle[SR_CYCLE_PERIOD];
 
 	/*
 	 * If threads run one at a time (shim/core/run_token.h).  has_ticket: the event whose
@@ -111,6 +123,13 @@ bool sr_replay_peek(struct sr_thread *t);
 
 /* Takes the record of the current call. */
 bool sr_replay_next_call(struct sr_thread *t, struct sr_replay_record *r);
+/* The same, without taking it.  What comes may be no call. */
+bool sr_replay_peek_call(struct sr_thread *t, struct sr_replay_record *r);
+/* At which place of the turn the next call is; 0 if the last record comes again. */
+static inline uint32_t sr_replay_next_turn(const struct sr_replay_stream *s)
+{
+	return s->turning && s->turn + 1 < s->turning->period ? s->turn + 1 : 0;
+}
 
 /*
  * await_ticket waits until the event may happen.  After it has happened, let_go passes the ticket

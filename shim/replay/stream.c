@@ -130,6 +130,24 @@ static bool is_taken(struct sr_replay_stream *s)
 	return p.what == SR_RUN_TOKEN_PREEMPTED || p.what == SR_RUN_TOKEN_PARTS;
 }
 
+static struct sr_replay_record record_of(const struct sr_replay_turn *turn)
+{
+	return (struct sr_replay_record){turn->kind, turn->payload, turn->size};
+}
+
+/* The next record stands for many calls: goes on with that of the first one. */
+static void read_turns(struct sr_thread *t)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	struct sr_replay_turns *turns = &s->turns[s->reads_second];
+
+	memcpy(turns, s->next.payload, sizeof(*turns));
+	s->next = record_of(&turns->call[0]);
+	s->read_turns = turns;
+	s->reads_second = !s->reads_second;
+}
+
 bool sr_replay_peek(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
@@ -137,6 +155,8 @@ bool sr_replay_peek(struct sr_thread *t)
 	while (!s->peeked) {
 		if (!next_record(t, &s->next))
 			return false;
+		if (s->next.kind == SR_REC_REPLAY_TURNS)
+			read_turns(t);
 		if (sr_group_is_note(s->next.kind))
 			sr_group_note(&s->notes, s->next.kind, s->next.payload, s->next.size);
 		else
@@ -168,6 +188,30 @@ static void keep_taken(struct sr_replay_stream *s)
 	s->last = (struct sr_replay_record){s->next.kind, s->taken.p, s->next.size};
 }
 
+/* The next record begins calls that come again; false: it stands for itself. */
+static bool begin_repeats(struct sr_replay_stream *s)
+{
+	s->turning = s->read_turns;
+	s->read_turns = NULL;
+	if (s->turning) {
+		s->repeats_left = s->turning->calls;
+		s->turn = s->turning->period - 1;
+	} else if (s->next.kind == SR_REC_REPEAT && s->next.size == sizeof(struct sr_repeat_payload)) {
+		s->repeats_left = ((const struct sr_repeat_payload *)s->next.payload)->count;
+	}
+	for (uint32_t i = 0; i < SR_CYCLE_PERIOD; i++)
+		s->idle[i].known = false;
+	return s->repeats_left;
+}
+
+static void repeat(struct sr_replay_stream *s)
+{
+	s->repeats_left--;
+	s->turn = sr_replay_next_turn(s);
+	if (s->turning)
+		s->last = record_of(&s->turning->call[s->turn]);
+}
+
 /* Takes the record of the current call; SR_REC_REPEAT stands for the last record again. */
 bool sr_replay_next_call(struct sr_thread *t, struct sr_replay_record *r)
 {
@@ -177,14 +221,26 @@ bool sr_replay_next_call(struct sr_thread *t, struct sr_replay_record *r)
 		if (!sr_replay_peek(t))
 			return false;
 		s->peeked = false;
-		if (s->next.kind == SR_REC_REPEAT && s->next.size == sizeof(struct sr_repeat_payload))
-			s->repeats_left = ((const struct sr_repeat_payload *)s->next.payload)->count;
-		if (!s->repeats_left)
+		if (!begin_repeats(s))
 			keep_taken(s);
 	}
 	if (s->repeats_left)
-		s->repeats_left--;
+		repeat(s);
 	*r = s->last;
+	return true;
+}
+
+bool sr_replay_peek_call(struct sr_thread *t, struct sr_replay_record *r)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	if (!s->repeats_left) {
+		if (!sr_replay_peek(t))
+			return false;
+		*r = s->next;
+	} else {
+		*r = s->turning ? record_of(&s->turning->call[sr_replay_next_turn(s)]) : s->last;
+	}
 	return true;
 }
 
