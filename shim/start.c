@@ -218,7 +218,7 @@ static bool replays_direct_verbs(void)
 	return sr_setting_is_on(sr_variable(sr_setting_variable(SR_SETTING_ALLOW_DIRECT)));
 }
 
-static void begin(char **envp)
+static void begin(char **argv, char **envp)
 {
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before;
@@ -243,7 +243,7 @@ static void begin(char **envp)
 	if (sr_settings_read(&settings)) {
 		refuse_to_run();
 	} else if (settings.trace) {
-		bool from_start = settings.from_start || image.number || sr_process_uses_verbs();
+		bool from_start = settings.from_start || image.number || sr_process_uses_verbs() || sr_arguments_use_verbs(argv);
 
 		if (settings.in_group && from_start)
 			sr_restart_without_randomisation();
@@ -270,7 +270,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 
 	sr_vectors_find();
 	sr_main_stack_know();
-	begin(envp);
+	begin(argv, envp);
 	sr_image_end_environment();
 	errno = saved;
 }

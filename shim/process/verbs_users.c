@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/process/verbs_users.h"
 
+#include <elf.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "logd/base/rawsys.h"
@@ -17,6 +21,7 @@
  */
 static const char *const libraries[] = {
     "libibverbs.so.",
+    "librdmacm.so.",
     /* UCX: its modules are linked with libibverbs. */
     "libucp.so.",
     "libuct.so.",
@@ -40,6 +45,9 @@ static const char *const libraries[] = {
     "libspdk_nvme.so.",
 };
 
+/* One of its arguments names what loads a library. */
+static bool by_argument;
+
 static int uses_verbs(struct dl_phdr_info *info, size_t size, void *unused)
 {
 	const char *slash = strrchr(info->dlpi_name, '/');
@@ -59,25 +67,94 @@ static bool is_rank_of_launcher(void)
 	return false;
 }
 
-/* Interpreters, which load MPI as a module. */
-static bool is_interpreter(void)
+/* Interpreters, which load MPI or verbs as a module. */
+static bool names_interpreter(const char *path)
 {
 	static const char *const names[] = {"python", "julia", "pypy"};
-	char path[PATH_MAX], *name;
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(name, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+static bool is_interpreter(void)
+{
+	char path[PATH_MAX];
 	long n = sr_syscall(SYS_readlink, SR_ARG("/proc/self/exe"), SR_ARG(path), sizeof(path) - 1, 0, 0, 0);
 
 	if (n <= 0)
 		return false;
 	path[n] = 0;
-	name = strrchr(path, '/');
-	for (size_t i = 0; name && i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strncmp(name + 1, names[i], strlen(names[i])))
+	return names_interpreter(path);
+}
+
+static bool has_one_of(const void *text, size_t size, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (memmem(text, size, words[i], strlen(words[i])))
 			return true;
 	return false;
+}
+
+/* A plugin is linked with one of the libraries: their names are among its strings. */
+static bool is_plugin(const void *file, size_t size)
+{
+	return size > SELFMAG && !memcmp(file, ELFMAG, SELFMAG) && has_one_of(file, size, libraries, sizeof(libraries) / sizeof(libraries[0]));
+}
+
+/* Or code of an argument, behind -c. */
+static bool is_script(const void *file, size_t size)
+{
+	static const char *const modules[] = {"pyverbs", "libibverbs", "librdmacm"};
+
+	return has_one_of(file, size, modules, sizeof(modules) / sizeof(modules[0]));
+}
+
+static bool file_is(const char *path, bool (*is)(const void *file, size_t size))
+{
+	int fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(path), O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0, 0, 0);
+	struct stat st = {0};
+	bool found = false;
+	void *file;
+
+	if (fd < 0)
+		return false;
+	if (!sr_syscall(SYS_fstat, fd, SR_ARG(&st), 0, 0, 0, 0) && S_ISREG(st.st_mode) && st.st_size) {
+		file = sr_sys_mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (!sr_sys_is_error(file)) {
+			found = is(file, (size_t)st.st_size);
+			sr_syscall(SYS_munmap, SR_ARG(file), st.st_size, 0, 0, 0, 0);
+		}
+	}
+	sr_sys_close(fd);
+	return found;
+}
+
+static bool is_shared_object(const char *path)
+{
+	const char *end = strstr(path, ".so");
+
+	return end && (!end[3] || end[3] == '.');
+}
+
+/*
+ * Servers are told which plugins they are to load, such as valkey-server --loadmodule valkey-rdma.so; interpreters, which
+ * script they are to run.
+ */
+bool sr_arguments_use_verbs(char **argv)
+{
+	const bool interpreter = argv[0] && names_interpreter(argv[0]);
+
+	for (; !by_argument && *argv; argv++)
+		by_argument = (is_shared_object(*argv) && file_is(*argv, is_plugin)) ||
+			      (interpreter && (is_script(*argv, strlen(*argv)) || file_is(*argv, is_script)));
+	return by_argument;
 }
 
 /* A launcher's other processes, such as a shell around the program, are none: their child is the rank. */
 bool sr_process_uses_verbs(void)
 {
-	return dl_iterate_phdr(uses_verbs, NULL) || (is_rank_of_launcher() && is_interpreter());
+	return dl_iterate_phdr(uses_verbs, NULL) || (is_rank_of_launcher() && is_interpreter()) || by_argument;
 }

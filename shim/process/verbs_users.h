@@ -14,4 +14,7 @@
  */
 bool sr_process_uses_verbs(void);
 
+/* Does an argument name a plugin that is linked with one of these, or a script that loads one?  Called once, when the process starts. */
+bool sr_arguments_use_verbs(char **argv);
+
 #endif

@@ -44,9 +44,20 @@ def the_end(tap, place):
     status, _, err = record("-o", "a.srec", "-r", "5", "--", program, cwd=place)
     tap.ok("recorded 1 rank to a.srec" in err, "of a trace that has others already, one's own", err)
     late = os.path.join(APPS, "late")
-    status, _, err = record("-o", "late.srec", "--", late, late + "_module.so", cwd=place, variables={"LD_LIBRARY_PATH": SOFTDEV})
+    status, _, err = record("-o", "late.srec", "--", late, cwd=place, variables={"LD_LIBRARY_PATH": SOFTDEV})
     tap.ok(status == 0 and "recorded 1 rank" in err and "1 process loaded libibverbs late" in err and "--from-start" in err,
            "that a trace cannot be replayed is said at once, and the cure", err)
+    trace = os.path.join(place, "plugin.srec")
+    status, _, err = record("-o", trace, "--", late, late + "_module.so", cwd=place, variables={"LD_LIBRARY_PATH": SOFTDEV})
+    problem = replay_problem(trace, 0, b"")
+    tap.ok(status == 0 and "late" not in err and not problem, "a program that is told of its plugin is recorded from its start", err + problem)
+    python = os.path.join(place, "script.py")
+    with open(python, "w") as f:
+        f.write("import ctypes\nverbs = ctypes.CDLL('libibverbs.so.1')\nn = ctypes.c_int()\nverbs.ibv_get_device_list(ctypes.byref(n))\nprint(n.value)\n")
+    trace = os.path.join(place, "script.srec")
+    status, out, err = record("-o", trace, "--", sys.executable, python, cwd=place, variables={"LD_LIBRARY_PATH": SOFTDEV})
+    problem = replay_problem(trace, 0, out.encode())
+    tap.ok(out == "1\n" and "late" not in err and not problem, "so is Python whose script names the library", out + err + problem)
     size = sum(os.path.getsize(os.path.join(d, f)) for d, _, names in os.walk(os.path.join(place, "c.srec")) for f in names if f.endswith(".srs"))
     said = float(re.search(r"\(([\d.]+) kB", record("-o", "d.srec", "--", "sh", "-c", script, cwd=place)[2])[1]) * 1000
     tap.ok(0.5 * size < said < 2 * size, "the size is that on disk", "%s %s" % (size, said))

@@ -165,7 +165,7 @@ def late_differs(directory):
     it is none.  '' or what is wrong."""
     late = os.path.join(os.path.realpath(BUILD), "tests", "programs", "late")
     trace = os.path.join(directory, "late.srec")
-    r = subprocess.run([SREPLAY, "record", "-o", trace, "--", "sh", "-c", "%s %s_module.so && exit 3" % (late, late)],
+    r = subprocess.run([SREPLAY, "record", "-o", trace, "--", "sh", "-c", late + " && exit 3"],
                        env=dict(os.environ, LD_LIBRARY_PATH=SOFTDEV), capture_output=True, timeout=RUN_SECONDS)
     if r.returncode != 3 or r.stderr:
         return "exit status %d\n%s" % (r.returncode, r.stderr.decode())

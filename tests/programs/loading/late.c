@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * late.c: a program that loads libibverbs when it already runs, as Python and UCX do.  MODULE
+ * late.c: a program that loads libibverbs when it already runs, as Python and UCX do: as a dependency of MODULE or, if it is
+ * told of none, of late_module.so beside it.
  * Before, it moves its environment and writes over what the kernel gave it, as servers do that show a title in ps.
  */
 #include <dlfcn.h>
@@ -26,11 +27,13 @@ static void move_environment(void)
 
 int main(int argc, char **argv)
 {
+	char beside[4096];
 	void *module;
 	int (*use_a_device)(void);
 
 	move_environment();
-	module = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+	snprintf(beside, sizeof(beside), "%s_module.so", argv[0]);
+	module = dlopen(argc > 1 ? argv[1] : beside, RTLD_NOW | RTLD_LOCAL);
 	use_a_device = module ? (int (*)(void))dlsym(module, "use_a_device") : NULL;
 
 	if (!use_a_device) {
