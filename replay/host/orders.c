@@ -76,12 +76,11 @@ int sr_orders_before(struct sr_orders *o, uint64_t sn, uint32_t fault,
 
 uint64_t sr_orders_next(const struct sr_orders *o)
 {
-	uint64_t next = UINT64_MAX;
+	const struct sr_plan_wait *w = o->next_wait < o->n_waits ? &o->waits[o->next_wait] : NULL;
+	uint64_t next = o->next_peer < o->n_peers ? o->peers[o->next_peer].sn : UINT64_MAX;
 
-	if (o->next_peer < o->n_peers)
-		next = o->peers[o->next_peer].sn;
 	/* What is for a fault comes behind the call. */
-	if (o->next_wait < o->n_waits && o->waits[o->next_wait].sn + !!o->waits[o->next_wait].fault < next)
-		next = o->waits[o->next_wait].sn + !!o->waits[o->next_wait].fault;
+	if (w && w->sn + !!w->fault < next)
+		next = w->sn + !!w->fault;
 	return next;
 }

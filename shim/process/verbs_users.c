@@ -112,23 +112,25 @@ static bool is_script(const void *file, size_t size)
 	return has_one_of(file, size, modules, sizeof(modules) / sizeof(modules[0]));
 }
 
+/* To open a pipe or a device may have an effect: only regular files are opened. */
 static bool file_is(const char *path, bool (*is)(const void *file, size_t size))
 {
-	int fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(path), O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0, 0, 0);
-	struct stat st = {0};
-	bool found = false;
+	struct stat st;
+	bool found;
 	void *file;
+	int fd;
 
+	if (sr_syscall(SYS_newfstatat, AT_FDCWD, SR_ARG(path), SR_ARG(&st), 0, 0, 0) || !S_ISREG(st.st_mode) || !st.st_size)
+		return false;
+	fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (fd < 0)
 		return false;
-	if (!sr_syscall(SYS_fstat, fd, SR_ARG(&st), 0, 0, 0, 0) && S_ISREG(st.st_mode) && st.st_size) {
-		file = sr_sys_mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-		if (!sr_sys_is_error(file)) {
-			found = is(file, (size_t)st.st_size);
-			sr_syscall(SYS_munmap, SR_ARG(file), st.st_size, 0, 0, 0, 0);
-		}
-	}
+	file = sr_sys_mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	sr_sys_close(fd);
+	if (sr_sys_is_error(file))
+		return false;
+	found = is(file, (size_t)st.st_size);
+	sr_syscall(SYS_munmap, SR_ARG(file), st.st_size, 0, 0, 0, 0);
 	return found;
 }
 

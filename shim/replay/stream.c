@@ -139,7 +139,6 @@ static struct sr_replay_record record_of(const struct sr_replay_turn *turn)
 static void read_turns(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
-
 	struct sr_replay_turns *turns = &s->turns[s->reads_second];
 
 	memcpy(turns, s->next.payload, sizeof(*turns));
