@@ -378,7 +378,8 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 		tick(uc);
 		return true;
 	}
-	if (aside_ended(uc)) {
+	/* A signal that somebody has sent may come there, too, before the instruction is executed. */
+	if (info->si_code == SI_KERNEL && aside_ended(uc)) {
 		exposed_lock(NULL);
 		aside_end(uc);
 		exposed_unlock(NULL);
@@ -403,6 +404,8 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 
 bool sr_exposed_fault(siginfo_t *info, ucontext_t *uc)
 {
+	greg_t *const rip = &uc->uc_mcontext.gregs[REG_RIP];
+	const greg_t before = *rip;
 	struct probes_guard guard;
 	bool done;
 
@@ -412,8 +415,11 @@ bool sr_exposed_fault(siginfo_t *info, ucontext_t *uc)
 		probes_make_stack();
 		probes_enter(uc);
 		done = fault(info, uc);
+		/* Another claim may let the thread go on here, and the original's bytes may be those of a jump. */
 		if (done)
 			probes_leave(uc);
+		else
+			*rip = before;
 	}
 	probes_guard_end(&guard);
 	return done;

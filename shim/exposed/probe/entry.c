@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* entry.c: the way from a stub to the handler and back. */
+#include "shim/exposed/probe/aside.h"
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
 
@@ -170,7 +171,7 @@ bool probes_is_section(const ucontext_t *uc)
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 	const struct probe *s;
 
-	if (exposed_self.probe.inside)
+	if (exposed_self.probe.inside || aside_goes_on())
 		return true;
 	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
 		return false;
