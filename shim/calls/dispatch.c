@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "logd/base/page.h"
+#include "shim/async/uring.h"
 #include "shim/core/call.h"
 #include "shim/core/engine.h"
 #include "shim/core/stack_below.h"
@@ -123,11 +124,30 @@ static bool is_shallow(enum sr_call_number n, const struct sr_call_desc *d)
 	return d->when == sr_has_threads || (d->fd_arg >= 0 && !(d->flags & SR_CALL_NEWFD)) || n == SR_CALL_clock_gettime || n == SR_CALL_gettimeofday;
 }
 
+static inline uint64_t outermost_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	const struct sr_call_desc *d = &sr_calls[n];
+
+	return d->fd_arg < 0 && !d->when ? sr_engine->call(t, n, a, site) : doubtful_call(t, n, a, site);
+}
+
+/* A call that is not recorded is no place at which a replay finds completions. */
+static uint64_t __attribute__((noinline))
+call_beside_rings(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	uint64_t before = t->sn, result;
+
+	sr_uring_call_begins();
+	result = outermost_call(t, n, a, site);
+	if (t->sn != before)
+		sr_uring_call_ends(site);
+	return result;
+}
+
 uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 {
 	const struct sr_call_desc *d = &sr_calls[n];
 	struct sr_thread *t = &sr_self;
-
 	uint64_t result;
 
 	/* Most often a lock that a provider takes on the data path. */
@@ -135,10 +155,10 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 		return nested_call(t, d, a);
 	if (!sr_engine)
 		return doubtful_call(t, n, a, site);
-	if (d->fd_arg < 0 && !d->when)
-		result = sr_engine->call(t, n, a, site);
+	if (__builtin_expect(sr_urings, 0))
+		result = call_beside_rings(t, n, a, site);
 	else
-		result = doubtful_call(t, n, a, site);
+		result = outermost_call(t, n, a, site);
 	if (is_shallow(n, d) || !sr_stack_has_room(t, (uintptr_t)__builtin_frame_address(0)))
 		sr_clear_stack_below(SR_STACK_CALL);
 	else

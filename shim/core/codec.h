@@ -24,6 +24,7 @@
 #include <rdma/rsocket.h>
 
 #include "shim/core/completion.h"
+#include "shim/core/uring_completion.h"
 
 struct sr_buf {
 	uint8_t *p;

@@ -129,6 +129,8 @@ struct sr_engine {
 
 	/* Is the thread's next record one of this call, with these arguments?  NULL: with any. */
 	bool (*comes_next)(struct sr_thread *t, enum sr_call_number n, uint64_t *a);
+	/* The same where the program makes no call: handlers and places before that record are still to come. */
+	bool (*comes_at_once)(struct sr_thread *t, enum sr_call_number n, uint64_t *a);
 	/*
 	 * A fault that will become a call; signals are blocked. Is a handler to run before it? Then
 	 * its signal has been sent, and the instruction must be executed again.

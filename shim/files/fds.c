@@ -62,10 +62,19 @@ void sr_fd_capture(int fd)
 	note_change(fd);
 }
 
+static void (*release_listener)(int fd);
+
+void sr_fd_on_release(void (*listener)(int fd))
+{
+	release_listener = listener;
+}
+
 void sr_fd_release(int fd)
 {
 	if (!sr_fd_captured(fd))
 		return;
+	if (release_listener)
+		release_listener(fd);
 	atomic_fetch_and_explicit(&captured[fd / 64], ~(1ull << (fd % 64)), memory_order_relaxed);
 	note_change(fd);
 }

@@ -26,6 +26,9 @@ bool sr_fd_captured(int fd);
 void sr_fd_capture(int fd);
 void sr_fd_release(int fd);
 
+/* The listener is called when a captured descriptor ends, before the number is free. */
+void sr_fd_on_release(void (*listener)(int fd));
+
 /*
  * librdmacm opens descriptors that its caller may never see, in the program's thread or in a
  * thread of its own. A replay must keep these numbers occupied. So each record of a librdmacm call

@@ -46,16 +46,31 @@ bool sr_replay_wanted(void)
 	       magic == SR_REPLAY_MAGIC;
 }
 
+static bool is_next(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
+{
+	struct sr_replay_record r;
+
+	return !t->silent && sr_replay_peek_call(t, &r) && r.kind == SR_REC_CALL + n && (!a || sr_replay_has_arguments(t, &r, n, a));
+}
+
 static bool comes_next(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
 {
 	enum sr_heap before = sr_enter(t);
-	struct sr_replay_record r;
 	bool is;
 
 	if (!t->started)
 		sr_replay_start_thread(t);
 	sr_replay_handlers_between(t);
-	is = !t->silent && sr_replay_peek_call(t, &r) && r.kind == SR_REC_CALL + n && (!a || sr_replay_has_arguments(t, &r, n, a));
+	is = is_next(t, n, a);
+	sr_leave(t, before);
+	return is;
+}
+
+static bool comes_at_once(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
+{
+	enum sr_heap before = sr_enter(t);
+	bool is = t->started && is_next(t, n, a);
+
 	sr_leave(t, before);
 	return is;
 }
@@ -189,6 +204,7 @@ static const struct sr_engine replay_engine = {
     .continues = sr_replay_continues,
     .leaves_to = sr_replay_leaves_to,
     .comes_next = comes_next,
+    .comes_at_once = comes_at_once,
     .stalled = sr_replay_stalled,
     .returned_to_place = sr_replay_returned_to_place,
     .handler_comes_first = sr_replay_handler_comes_first,
@@ -233,6 +249,7 @@ static const struct sr_engine halted_engine = {
     .exit_begins = exits,
     .exits = exits,
     .comes_next = halt_once,
+    .comes_at_once = halt_once,
     .stalled = sr_engine_ignore,
     .returned_to_place = sr_engine_ignore,
     .fail = fail,
@@ -246,6 +263,11 @@ static uint64_t last_call(struct sr_thread *t, enum sr_call_number n, uint64_t *
 static bool last_comes_next(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
 {
 	return t == last_thread ? comes_next(t, n, a) : halt_once(t, n, a);
+}
+
+static bool last_comes_at_once(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
+{
+	return t == last_thread ? comes_at_once(t, n, a) : halt_once(t, n, a);
 }
 
 /* While it does so, the other threads are not in the recording any more. */
@@ -268,6 +290,7 @@ static const struct sr_engine last_engine = {
     .exit_begins = exits,
     .exits = exits,
     .comes_next = last_comes_next,
+    .comes_at_once = last_comes_at_once,
     .stalled = sr_replay_stalled,
     .returned_to_place = sr_replay_returned_to_place,
     .handler_comes_first = sr_replay_handler_comes_first,

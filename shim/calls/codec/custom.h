@@ -34,7 +34,8 @@
 #include "shim/process/segments.h"
 #include "shim/threads/libc_order.h"
 #include "shim/threads/program_threads.h"
-#include "shim/verbs/aio.h"
+#include "shim/async/aio.h"
+#include "shim/async/uring.h"
 #include "shim/verbs/objects.h"
 #include "wire.gen.h"
 
@@ -196,6 +197,11 @@ void sr_deliver_messages(struct sr_cursor *c, struct mmsghdr *m, int n);
 void sr_put_aio_requests(struct sr_buf *b, struct iocb *const *list, long n);
 void sr_put_aio_events(struct sr_buf *b, const struct io_event *events, long n);
 void sr_deliver_aio_events(struct sr_cursor *c, struct io_event *events, long n);
+
+/* io_uring.  Those that cannot be read are left out: the kernel has not taken them. */
+void sr_put_uring_requests(struct sr_buf *b, int fd, unsigned int n);
+void sr_put_uring_completions(struct sr_buf *b, const struct sr_uring_arrivals *arrivals);
+void sr_deliver_uring_completions(struct sr_cursor *c, struct sr_uring_arrivals *arrivals);
 
 void sr_put_fdset(struct sr_buf *b, const fd_set *set, int n);
 void sr_deliver_fdset(struct sr_cursor *c, fd_set *set, int n);

@@ -79,6 +79,8 @@ BY_HAND = {
     'shm_change': 'bytes',
     'aio_requests': 'aio_request[]',
     'aio_events': 'aio_event[]',
+    'uring_requests': 'uring_request[]',
+    'uring_completions': 'uring_completion[]',
 }
 
 # Where operation pointers are: kind -> C type of the struct.

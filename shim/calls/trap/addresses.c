@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "logd/base/page.h"
+#include "shim/async/uring.h"
 #include "shim/calls/trap/make.h"
 #include "shim/core/thread.h"
 #include "shim/files/inputs.h"
@@ -43,6 +44,8 @@ long sr_trapped_mmap(const struct sr_trapped *c)
 {
 	uint64_t *a = c->a;
 	bool output, placed = !a[0];
+	uint64_t offset;
+	struct sr_uring *ring = sr_urings ? sr_uring_maps(a, &offset) : NULL;
 	size_t size = a[1];
 	int flags = (int)a[3];
 	long result;
@@ -61,6 +64,8 @@ long sr_trapped_mmap(const struct sr_trapped *c)
 		sr_private_mapped((int)a[4]);
 	}
 	result = sr_make_raw(SYS_mmap, a);
+	if (ring)
+		return sr_uring_mapped(ring, offset, result, a[1]);
 	if (placed && sr_heap_may_not_place(result)) {
 		a[0] = 0;
 		result = sr_make_raw(SYS_mmap, a);

@@ -31,6 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/async/uring.h"
 #include "shim/calls/trap/addresses.h"
 #include "shim/calls/trap/filter.h"
 #include "shim/calls/trap/make.h"
@@ -308,6 +309,25 @@ static long clock_of_vdso(const struct sr_trapped *c)
 	return vdso_knows(c->a[0]) ? time_of_vdso(c) : ordinary(c);
 }
 
+static long handle(const struct sr_trapped *c);
+
+/* Some requests are made as system calls of their own (async/uring.h). */
+static long enter_ring(const struct sr_trapped *c)
+{
+	struct sr_uring *ring = sr_uring_of((int)c->a[0]);
+	uint32_t n = ring ? sr_uring_pending(ring, (uint32_t)c->a[1]) : 0;
+	uint64_t a[SR_MAX_ARGS + 1];
+	struct sr_trapped call = *c;
+
+	call.a = a;
+	for (uint32_t i = 0; i < n; i++) {
+		call.nr = sr_uring_call(sr_uring_request(ring, i), a);
+		if (call.nr >= 0)
+			sr_uring_made(ring, i, handle(&call));
+	}
+	return sr_make_call(c, SR_CALL_io_uring_enter);
+}
+
 static long wait_for_child(const struct sr_trapped *c)
 {
 	sr_libc_order_waits();
@@ -350,6 +370,7 @@ static long (*const special[SR_TRAP_CALLS])(const struct sr_trapped *c) = {
     [SYS_prctl] = process_control,
     [SYS_seccomp] = filter_calls,
     [SYS_close_range] = close_many,
+    [SYS_io_uring_enter] = enter_ring,
     [SYS_openat2] = open_how,
 
     [SYS_clock_gettime] = clock_of_vdso,

@@ -4,88 +4,27 @@
 
     aio.py [RUNS [CASE...]]
 
-Each case of tests/programs/aio writes what it saw into a file, and works on another one. The replay must write the same
-into its own copies of both, and leave the files that are there as they are.
+Each case of tests/programs/aio is recorded, and replayed without the files; see tests/lib/asynchronous.py.
 """
 
 import os
-import re
 import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+import asynchronous
 import cases
-from harness import BUILD, SREPLAY, read, run, write_old
+from harness import BUILD
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "aio")
-
-
-def kept(directory):
-    """The content of the replay's files, by name."""
-    return {name.rsplit("/", 1)[-1]: read(os.path.join(where, name))
-            for where, _, names in os.walk(directory) for name in names}
-
-
-INPUT = "forty-two and some more\n" + "".join("line %d of a text\n" % i for i in range(100))
-
-
-def finds_other_output(trace, path):
-    """What the program now submits to be written is not what it was: "", or what the replay says instead."""
-    for old, new in (("two", "six"), ("line 50", "line 5x")):
-        write_old(path, INPUT.replace(old, new))
-        status, _, said = run([SREPLAY, "replay", "--timeout", "20", trace], 60)
-        if status != 124 or not re.search(r"^sreplay: rank 0 thread 0 SN \d+: io_submit with other arguments", said, re.M):
-            return "%s became %s: status %s\n%s" % (old, new, status, said)
-    return ""
-
-
-NOT_RECORDED = "not compared is what system calls do"
-FIO = ["fio", "--thread", "--ioengine=libaio", "--iodepth=32", "--rw=randrw", "--bs=4k", "--size=2m", "--numjobs=2",
-       "--verify=crc32c", "--name=job", "--output-format=terse"]
-
-
-def problem_of_fio(directory):
-    """It verifies what it reads, and says how it went."""
-    trace, data = os.path.join(directory, "fio.srec"), os.path.join(directory, "data")
-    for old in (trace, data):
-        shutil.rmtree(old, ignore_errors=True)
-    os.mkdir(data)
-    status, printed, said = run([SREPLAY, "record", "--from-start", "-o", trace, "--"] + FIO + ["--directory=" + data], 120)
-    if status or said or not printed:
-        return "recorded: status %s\n%s\n%s" % (status, printed, said)
-    before = kept(data)
-    shutil.rmtree(data)
-    os.mkdir(data)
-    status, again, said = run([SREPLAY, "replay", "--timeout", "60", trace], 120)
-    if status or again != printed or "0 divergences: exact" not in said or NOT_RECORDED in said:
-        return "replayed: status %s\n%s\n%s\n%s" % (status, printed, again, said)
-    return "" if before and not os.listdir(data) else "files: %s, %s" % (list(before), os.listdir(data))
+FIO = {"fio": ["--numjobs=2"]}
 
 
 def problem(directory, case, n):
-    if case == "fio":
-        return problem_of_fio(directory)
-    trace, out, copies = (os.path.join(directory, name) for name in ("aio.srec", "out", "copies"))
-    for old in (trace, copies):
-        shutil.rmtree(old, ignore_errors=True)
-    write_old(out + ".in", INPUT)
-    status, _, said = run([SREPLAY, "record", "--from-start", "-o", trace, "--", PROGRAM, case, out], 60)
-    recorded, data = read(out), read(out + ".data")
-    if status or said or not recorded:
-        return "recorded: status %s, %s\n%s" % (status, said, recorded)
-    for name in (out, out + ".data"):
-        with open(name, "w") as f:
-            f.write("another content")
-    status, _, said = run([SREPLAY, "replay", "--timeout", "20", "-o", copies, trace], 60)
-    if status or "0 divergences: exact" not in said or "not compared" in said:
-        return "replayed: status %s\n%s" % (status, said)
-    found = kept(copies)
-    if found.get("out") != recorded or found.get("out.data") != data:
-        return "the replay wrote other files: %s\n%s\n%s" % (list(found), recorded.decode(), found.get("out", b"").decode())
-    if read(out) != b"another content" or read(out + ".data") != b"another content":
-        return "the replay changed the host's files"
-    return finds_other_output(trace, out + ".in") if case == "copies" else ""
+    if case in FIO:
+        return asynchronous.problem_of_fio(directory, "libaio", FIO[case])
+    return asynchronous.problem(directory, PROGRAM, case, "io_submit")
 
 
 if __name__ == "__main__":
-    cases.main(PROGRAM, problem, more=["fio"] if shutil.which("fio") else [])
+    cases.main(PROGRAM, problem, more=list(FIO) if shutil.which("fio") else [])

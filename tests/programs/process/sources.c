@@ -794,9 +794,9 @@ static void segments(void)
 /* Of the trace it is one record: what it would do to memory is not known. */
 static void unknown(void)
 {
-	long result = syscall(SYS_io_uring_setup, 0, NULL);
+	long result = syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0);
 
-	printf("io_uring_setup %ld errno %d\n", result, errno);
+	printf("perf_event_open %ld errno %d\n", result, errno);
 	printf("number 500: %ld", syscall(500));
 	printf(" errno %d\n", errno);
 }

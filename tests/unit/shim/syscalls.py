@@ -13,7 +13,6 @@ import sys
 
 LAST = 450  # of Linux 6.1's
 UNKNOWN = set("""
-    io_uring_setup io_uring_enter io_uring_register
     ptrace perf_event_open bpf userfaultfd kcmp restart_syscall
     fanotify_init fanotify_mark name_to_handle_at open_by_handle_at lookup_dcookie add_key request_key keyctl
     rt_sigtimedwait rt_sigsuspend getdents uselib ustat sysfs

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "shim/verbs/aio.h"
+#include "shim/async/aio.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 #include "logd/base/iov.h"
 #include "logd/base/lock.h"
+#include "shim/async/landing.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
 #include "shim/files/outputs.h"
@@ -136,14 +137,6 @@ static struct flight **bucket_of(uint64_t request)
 	return &flights[sr_map_hash(request) % BUCKETS];
 }
 
-/* What is not exposed as a whole is recorded with the event.  Loads from the rest are recorded as they are made. */
-static void expect_in_exposed(const struct flight *f)
-{
-	for (size_t i = 0; sr_regions_on && i < f->n; i++)
-		if (sr_exposed_touches(f->pieces[i].iov_base, f->pieces[i].iov_len))
-			sr_exposed_keep_values(f->pieces[i].iov_base, f->pieces[i].iov_len);
-}
-
 static void begin_flight(uint64_t context, const struct iocb *request)
 {
 	struct flight *f, **bucket = bucket_of((uintptr_t)request);
@@ -159,7 +152,7 @@ static void begin_flight(uint64_t context, const struct iocb *request)
 		return;
 	*f = (struct flight){.context = context, .request = (uintptr_t)request, .n = n};
 	memcpy(f->pieces, pieces, n * sizeof(one));
-	expect_in_exposed(f);
+	sr_landing_expect(f->pieces, n);
 	sr_lock(&lock);
 	f->next = *bucket;
 	*bucket = f;
@@ -181,22 +174,13 @@ static struct flight *end_flight(uint64_t context, uint64_t request)
 	return f;
 }
 
-/* The read brought so many bytes. */
-static void land(struct flight *f, uint64_t bytes)
-{
-	for (size_t i = 0, n; i < f->n && bytes; i++, bytes -= n) {
-		n = f->pieces[i].iov_len < bytes ? f->pieces[i].iov_len : bytes;
-		sr_received_add(&sr_self.received, f->pieces[i].iov_base, (uint32_t)n);
-	}
-}
-
 static void take_events(uint64_t context, const struct io_event *events, long n)
 {
 	for (long i = 0; i < n; i++) {
 		struct flight *f = end_flight(context, events[i].obj);
 
 		if (f && events[i].res > 0)
-			land(f, (uint64_t)events[i].res);
+			sr_landing_ends(f->pieces, f->n, (uint64_t)events[i].res);
 		sr_free(f);
 	}
 }
@@ -297,7 +281,7 @@ uint64_t sr_invoke_io_destroy(const struct sr_call_desc *d, uint64_t *a)
 	if (make(d, a))
 		return (uint64_t)-1;
 	while ((f = next_of(a[0]))) {
-		land(f, UINT64_MAX);
+		sr_landing_ends(f->pieces, f->n, UINT64_MAX);
 		sr_free(f);
 	}
 	if (sr_map_take(&contexts, a[0]))

@@ -11,8 +11,8 @@
  *
  * The engines call the functions (calls.def), from any thread.
  */
-#ifndef SHIM_VERBS_AIO_H
-#define SHIM_VERBS_AIO_H
+#ifndef SHIM_ASYNC_AIO_H
+#define SHIM_ASYNC_AIO_H
 
 #include <linux/aio_abi.h>
 #include <stdbool.h>

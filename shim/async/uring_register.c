@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* uring_register.c: what a program registers with a ring: descriptors, buffers, an eventfd; and what it asks. */
+#include <errno.h>
+#include <string.h>
+
+#include "shim/async/uring_ring.h"
+#include "shim/core/hooks.h"
+#include "shim/kernel/readable.h"
+#include "shim/memory/heap.h"
+#include "shim/verbs/regions.h"
+
+/* Others name rings, buffers and users by numbers of the kernel's, or make completions of their own. */
+static bool is_known(unsigned int opcode)
+{
+	switch (opcode) {
+	case IORING_REGISTER_BUFFERS:
+	case IORING_UNREGISTER_BUFFERS:
+	case IORING_REGISTER_FILES:
+	case IORING_UNREGISTER_FILES:
+	case IORING_REGISTER_EVENTFD:
+	case IORING_UNREGISTER_EVENTFD:
+	case IORING_REGISTER_FILES_UPDATE:
+	case IORING_REGISTER_EVENTFD_ASYNC:
+	case IORING_REGISTER_PROBE:
+	case IORING_REGISTER_ENABLE_RINGS:
+	case IORING_REGISTER_IOWQ_AFF:
+	case IORING_UNREGISTER_IOWQ_AFF:
+	case IORING_REGISTER_IOWQ_MAX_WORKERS:
+		return true;
+	default:
+		return false;
+	}
+}
+
+size_t sr_uring_register_answer(unsigned int opcode, unsigned int n)
+{
+	if (opcode == IORING_REGISTER_PROBE)
+		return sizeof(struct io_uring_probe) + n * sizeof(struct io_uring_probe_op);
+	return opcode == IORING_REGISTER_IOWQ_MAX_WORKERS ? 2 * sizeof(uint32_t) : 0;
+}
+
+/* ------------------------------------------------------------- descriptors */
+
+static void set_files(struct sr_uring *ring, uint32_t from, const int32_t *files, uint32_t n)
+{
+	for (uint32_t i = 0; i < n && from + i < ring->n_files; i++)
+		if (files[i] != IORING_REGISTER_FILES_SKIP)
+			ring->files[from + i] = files[i];
+}
+
+static void new_files(struct sr_uring *ring, const int32_t *files, uint32_t n)
+{
+	sr_free(ring->files);
+	ring->files = n ? sr_alloc(n * sizeof(*files)) : NULL;
+	ring->n_files = ring->files ? n : 0;
+	set_files(ring, 0, files, ring->n_files);
+}
+
+static void note(struct sr_uring *ring, const uint64_t *a, int result)
+{
+	const struct io_uring_files_update *update = (const struct io_uring_files_update *)a[2];
+
+	if (a[1] == IORING_REGISTER_FILES)
+		new_files(ring, (const int32_t *)a[2], (uint32_t)a[3]);
+	else if (a[1] == IORING_UNREGISTER_FILES)
+		new_files(ring, NULL, 0);
+	else if (a[1] == IORING_REGISTER_FILES_UPDATE)
+		set_files(ring, update->offset, (const int32_t *)update->fds, (uint32_t)result);
+}
+
+/* ------------------------------------------------------------------- calls */
+
+/* The program is told of those operations only that the shim knows. */
+static void hide_unknown(struct io_uring_probe *probe)
+{
+	for (uint32_t i = 0; i < probe->ops_len; i++)
+		if (!sr_uring_knows(probe->ops[i].op))
+			probe->ops[i].flags &= (uint16_t)~IO_URING_OP_SUPPORTED;
+}
+
+/* The kernel holds the buffers' pages from then on; if they are exposed, it must find them now. */
+static uint64_t make(const struct sr_call_desc *d, uint64_t *a)
+{
+	const struct iovec *list = (const struct iovec *)a[2];
+	struct sr_pinned pinned;
+	uint64_t result;
+
+	if (!sr_regions_on || a[1] != IORING_REGISTER_BUFFERS || !sr_is_readable(list, a[3] * sizeof(*list)))
+		return sr_real(d, a);
+	sr_regions_pin_none(&pinned);
+	for (uint32_t i = 0; i < (uint32_t)a[3]; i++)
+		sr_regions_pin_more(&pinned, list[i].iov_base, list[i].iov_len);
+	result = sr_real(d, a);
+	sr_regions_unpin(&pinned);
+	return result;
+}
+
+uint64_t sr_invoke_io_uring_register(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_uring *ring = sr_uring_of((int)a[0]);
+	uint64_t result;
+	int error;
+
+	if (ring && !is_known((unsigned int)a[1])) {
+		errno = EINVAL;
+		return (uint64_t)-1;
+	}
+	result = make(d, a);
+	error = errno;
+	if ((int)result >= 0 && a[1] == IORING_REGISTER_PROBE)
+		hide_unknown((struct io_uring_probe *)a[2]);
+	if ((int)result >= 0 && ring)
+		note(ring, a, (int)result);
+	/* Whoever reads the eventfd looks at the ring next. */
+	if (ring && (a[1] == IORING_REGISTER_EVENTFD || a[1] == IORING_REGISTER_EVENTFD_ASYNC))
+		ring->is_shared = true;
+	errno = error;
+	return result;
+}
+
+void sr_replayed_io_uring_register(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	struct sr_uring *ring = sr_uring_of((int)a[0]);
+
+	if (ring && (int)result >= 0)
+		note(ring, a, (int)result);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* uring_rings.c: makes rings, lets the program map them, and ends them with their descriptor. */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "logd/base/page.h"
+#include "logd/base/rawsys.h"
+#include "shim/async/uring_ring.h"
+#include "shim/core/hooks.h"
+#include "shim/files/fds.h"
+#include "shim/kernel/readable.h"
+#include "shim/memory/heap.h"
+#include "shim/memory/map.h"
+
+/* What an older kernel does not know, it refuses. */
+#define SETUP_FLAGS                                                                                                    \
+	(IORING_SETUP_IOPOLL | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP | IORING_SETUP_ATTACH_WQ | IORING_SETUP_R_DISABLED | \
+	 IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SINGLE_ISSUER |    \
+	 IORING_SETUP_DEFER_TASKRUN)
+#define FEATURES                                                                                                       \
+	(IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS |               \
+	 IORING_FEAT_CUR_PERSONALITY | IORING_FEAT_FAST_POLL | IORING_FEAT_POLL_32BITS | IORING_FEAT_EXT_ARG |             \
+	 IORING_FEAT_NATIVE_WORKERS)
+
+uint32_t sr_urings;
+static struct sr_map rings; /* by descriptor + 1 */
+
+struct sr_uring *sr_uring_of(int fd)
+{
+	return sr_urings && fd >= 0 ? sr_map_get(&rings, (uint64_t)fd + 1) : NULL;
+}
+
+void sr_uring_each(void (*f)(void *ring, void *argument), void *argument)
+{
+	sr_map_each(&rings, f, argument);
+}
+
+/* ------------------------------------------------------------------- memory */
+
+static void *map(size_t size, int flags, int fd, off_t offset)
+{
+	void *p = sr_sys_mmap(fd < 0 ? sr_heap_place_mapping(size) : NULL, size, PROT_READ | PROT_WRITE, flags, fd, offset);
+
+	return sr_sys_is_error(p) ? NULL : p;
+}
+
+static bool map_side(struct sr_uring *ring, struct sr_uring_side *side, int flags, int fd)
+{
+	side->rings = map(ring->rings_bytes, flags, fd, IORING_OFF_SQ_RING);
+	side->requests = side->rings ? map(ring->requests_bytes, flags, fd, IORING_OFF_SQES) : NULL;
+	return side->requests;
+}
+
+static void unmap_side(struct sr_uring *ring, struct sr_uring_side *side)
+{
+	if (side->rings)
+		sr_sys_munmap(side->rings, ring->rings_bytes);
+	if (side->requests)
+		sr_sys_munmap(side->requests, ring->requests_bytes);
+}
+
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+static void end_ring(struct sr_uring *ring)
+{
+	while (ring->flights) {
+		ring->flights->copy = NULL; /* never free: the kernel may fill it still */
+		sr_uring_forget(ring->flights);
+	}
+	unmap_side(ring, &ring->program);
+	unmap_side(ring, &ring->kernel);
+	sr_free(ring->results);
+	sr_free(ring->files);
+	sr_free(ring);
+}
+
+/* What the kernel has written into a new ring: how many entries it has, for those who do not look at the parameters. */
+static void fill(struct sr_uring *ring)
+{
+	const struct io_uring_params *p = &ring->params;
+	const struct sr_uring_side *to = &ring->program;
+
+	sr_uring_store(to, p->sq_off.ring_mask, p->sq_entries - 1);
+	sr_uring_store(to, p->sq_off.ring_entries, p->sq_entries);
+	sr_uring_store(to, p->cq_off.ring_mask, p->cq_entries - 1);
+	sr_uring_store(to, p->cq_off.ring_entries, p->cq_entries);
+}
+
+/* fd: the kernel's ring, and -1 in a replay. */
+static struct sr_uring *new_ring(const struct io_uring_params *p, int fd)
+{
+	struct sr_uring *ring = sr_alloc_zeroed(sizeof(*ring));
+
+	if (!ring)
+		return NULL;
+	ring->params = *p;
+	ring->rings_bytes = sr_page_up(larger(p->sq_off.array + p->sq_entries * sizeof(uint32_t),
+					      p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe)));
+	ring->requests_bytes = sr_page_up(p->sq_entries * sizeof(struct io_uring_sqe));
+	ring->results = sr_alloc(p->sq_entries * sizeof(*ring->results));
+	if (ring->results && map_side(ring, &ring->program, MAP_SHARED | MAP_ANONYMOUS, -1) &&
+	    (fd < 0 || map_side(ring, &ring->kernel, MAP_SHARED | MAP_POPULATE, fd))) {
+		fill(ring);
+		return ring;
+	}
+	end_ring(ring);
+	return NULL;
+}
+
+/* Listener of descriptors that end. */
+static void released(int fd)
+{
+	struct sr_uring *ring = sr_uring_of(fd);
+
+	if (!ring)
+		return;
+	sr_map_take(&rings, (uint64_t)fd + 1);
+	sr_urings--;
+	end_ring(ring);
+}
+
+/* False: no memory. */
+static bool add(struct sr_uring *ring, int fd)
+{
+	void *old;
+
+	sr_fd_on_release(released);
+	sr_uring_watch_spins();
+	ring->fd = fd;
+	if (sr_map_put(&rings, (uint64_t)fd + 1, ring, &old))
+		return false;
+	sr_urings++;
+	return true;
+}
+
+/* -------------------------------------------------------------------- setup */
+
+static uint64_t failed(int error)
+{
+	errno = error;
+	return (uint64_t)-1;
+}
+
+static int setup(const struct sr_call_desc *d, uint64_t entries, struct io_uring_params *p)
+{
+	uint64_t a[] = {entries, (uintptr_t)p};
+	int fd;
+
+	/* Where it is no privilege, older kernels ask for one: programs go on without. */
+	if (p->flags & IORING_SETUP_SQPOLL)
+		return (int)failed(EPERM);
+	if (p->flags & ~SETUP_FLAGS)
+		return (int)failed(EINVAL);
+	fd = (int)sr_real(d, a);
+	if (fd >= 0 && !(p->features & IORING_FEAT_SINGLE_MMAP)) {
+		sr_sys_close(fd);
+		return (int)failed(ENOSYS);
+	}
+	p->features &= FEATURES;
+	return fd;
+}
+
+uint64_t sr_invoke_io_uring_setup(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct io_uring_params *p = (struct io_uring_params *)a[1];
+	struct sr_uring *ring;
+	int fd;
+
+	if (!sr_is_readable(p, sizeof(*p)))
+		return failed(EFAULT);
+	fd = setup(d, a[0], p);
+	if (fd < 0)
+		return (uint64_t)fd;
+	ring = new_ring(p, fd);
+	if (ring && add(ring, fd))
+		return (uint64_t)fd;
+	if (ring)
+		end_ring(ring);
+	sr_sys_close(fd);
+	return failed(ENOMEM);
+}
+
+void sr_replayed_io_uring_setup(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	struct sr_uring *ring = (int)result >= 0 ? new_ring((const struct io_uring_params *)a[1], -1) : NULL;
+
+	if (ring && !add(ring, (int)result))
+		end_ring(ring);
+}
+
+/* ---------------------------------------------------------- the program's mappings */
+
+struct sr_uring *sr_uring_maps(uint64_t a[6], uint64_t *offset)
+{
+	struct sr_uring *ring = a[3] & MAP_ANONYMOUS ? NULL : sr_uring_of((int)a[4]);
+
+	if (!ring)
+		return NULL;
+	*offset = a[5];
+	a[3] = (a[3] & MAP_FIXED) | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	a[4] = (uint64_t)-1;
+	a[5] = 0;
+	return ring;
+}
+
+/* An old size of 0 makes a second mapping of shared memory. */
+long sr_uring_mapped(struct sr_uring *ring, uint64_t offset, long result, size_t size)
+{
+	bool requests = offset == IORING_OFF_SQES;
+	void *from = requests ? (void *)ring->program.requests : (void *)ring->program.rings;
+	size_t most = requests ? ring->requests_bytes : ring->rings_bytes;
+	long made = -EINVAL;
+
+	if (sr_sys_is_error((void *)result))
+		return result;
+	if (size <= most && (requests || offset == IORING_OFF_SQ_RING || offset == IORING_OFF_CQ_RING))
+		made = sr_syscall(SYS_mremap, SR_ARG(from), 0, (long)sr_page_up(size), MREMAP_MAYMOVE | MREMAP_FIXED, result, 0);
+	if (sr_sys_is_error((void *)made))
+		sr_sys_munmap((void *)result, size);
+	return made;
+}

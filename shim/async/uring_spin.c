@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * uring_spin.c: a thread that waits for completions by looking at its ring only, without any call.
+ *
+ * A timer measures the thread's CPU time while requests are under way.  If the thread has made no call since the last
+ * tick and the kernel has completions for it, it is sent a signal of the shim's.  A signal in computing code is delivered
+ * at a place that a replay finds again (record/places.h), and the signal's handler, here, carries the completions: a
+ * recorded call like any other.
+ */
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/async/uring_ring.h"
+#include "shim/core/engine.h"
+#include "shim/core/thread.h"
+#include "shim/exposed/probe/probes.h"
+#include "shim/signals/signals.h"
+
+/* One that programs hardly use: they take real-time signals from the ends. */
+#define SIGNAL	(SIGRTMIN + 13)
+#define TICK_NS 4000000
+#define MAGIC	((void *)0x73725f7572696e67ul)
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+static __thread struct {
+	int timer;
+	bool has_timer, armed;
+	uint64_t calls, seen; /* that could carry completions: so far, and when the timer was armed */
+} self;
+
+void sr_uring_can_carry(void)
+{
+	self.calls++;
+}
+
+static bool make_timer(void)
+{
+	struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGSEGV, .sigev_value.sival_ptr = MAGIC};
+
+	e.sigev_notify_thread_id = (pid_t)sr_sys_gettid();
+	return !sr_syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, SR_ARG(&e), SR_ARG(&self.timer), 0, 0, 0);
+}
+
+static void arm(void)
+{
+	const struct itimerspec once = {.it_value = {.tv_nsec = TICK_NS}};
+
+	self.has_timer = self.has_timer || make_timer();
+	self.seen = self.calls;
+	self.armed = self.has_timer && !sr_syscall(SYS_timer_settime, self.timer, 0, SR_ARG(&once), 0, 0, 0);
+}
+
+void sr_uring_may_spin(void)
+{
+	if (!self.armed && sr_signals_has_handler(SIGNAL))
+		arm();
+}
+
+/* Threads of programs with signal loops block all signals: this one is none of theirs. */
+static void send_signal(ucontext_t *uc)
+{
+	siginfo_t info = {.si_signo = SIGNAL, .si_code = SI_QUEUE};
+
+	sr_frame_set_mask(uc, sr_frame_mask(uc) & ~SR_SIGNAL_BIT(SIGNAL));
+	sr_queue_to_self(SIGNAL, &info);
+}
+
+static bool on_tick(siginfo_t *info, ucontext_t *uc)
+{
+	const struct sr_thread *t = &sr_self;
+
+	if (info->si_code != SI_TIMER || info->si_ptr != MAGIC)
+		return false;
+	self.armed = false;
+	if (!sr_engine_is_active() || t->ended)
+		return true;
+	/* In the shim's own code it may hold locks, so nobody looks. */
+	if (t->depth || probes_is_section(uc))
+		arm();
+	else if (self.calls == self.seen && sr_uring_has_more())
+		send_signal(uc);
+	else if (sr_uring_waits())
+		arm();
+	return true;
+}
+
+static void carry(int signo)
+{
+	sr_uring_looks(__builtin_return_address(0));
+}
+
+void sr_uring_watch_spins(void)
+{
+	static bool watches;
+	const struct sr_kernel_action action = {
+	    .handler = (void *)carry, .flags = SA_RESTORER | SA_RESTART, .restorer = sr_signals_libc_restorer()};
+
+	if (watches || sr_signals_has_handler(SIGNAL))
+		return;
+	watches = sr_engine->replays || !sr_signals_claim(SIGSEGV, on_tick);
+	if (watches)
+		sr_signals_action(SIGNAL, &action, NULL);
+}

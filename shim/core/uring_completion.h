@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* uring_completion.h: a completion of io_uring, as the trace has it (async/uring.h). */
+#ifndef SHIM_CORE_URING_COMPLETION_H
+#define SHIM_CORE_URING_COMPLETION_H
+
+#include <stdint.h>
+
+/* What else a completion means. */
+enum sr_uring_effect {
+	SR_URING_NOTHING,
+	SR_URING_OPENED, /* its result is a new descriptor */
+	SR_URING_CLOSED, /* the descriptor is closed */
+	SR_URING_MOVED,  /* the descriptor's position has moved on by its result */
+};
+
+struct sr_uring_completion {
+	int32_t ring;	 /* its descriptor */
+	uint32_t request; /* the number of the ring's request, from 0 on */
+	uint64_t user_data;
+	int32_t result;
+	uint32_t flags;
+	uint8_t effect; /* enum sr_uring_effect */
+	int32_t fd;     /* which descriptor it is about */
+};
+
+#endif
