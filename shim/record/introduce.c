@@ -11,6 +11,7 @@
 #include "shim/core/settings.h"
 #include "shim/files/inputs.h"
 #include "shim/kernel/tsc.h"
+#include "shim/memory/heap.h"
 #include "shim/record/describe.h"
 #include "shim/record/ending.h"
 #include "shim/record/streams.h"
@@ -19,14 +20,10 @@
 
 static const struct sr_settings *settings;
 
-/*
- * Introduces the process to the daemon.  False, after a line that says why: it is not recorded.
- * Static buffers, because the program's frames will use this part of the stack.
- */
-static bool introduce(const struct sr_settings *s, enum sr_record_from from, const char *trace,
-		      const struct sr_image_origin *image, const struct sr_image_origin *parent)
+/* extra: room for the description of the process. */
+static bool introduce_in(char *extra, const struct sr_settings *s, enum sr_record_from from, const char *trace,
+			 const struct sr_image_origin *image, const struct sr_image_origin *parent)
 {
-	static char extra[SR_DESCRIPTION_BYTES];
 	char error[512] = "", socket_path[108];
 	struct sr_hello hello = {
 	    .version = SR_TRACE_VERSION,
@@ -41,7 +38,7 @@ static bool introduce(const struct sr_settings *s, enum sr_record_from from, con
 	    .parent = parent,
 	};
 
-	if (!sr_record_describe(extra, sizeof(extra), s, from)) {
+	if (!sr_record_describe(extra, SR_DESCRIPTION_BYTES, s, from)) {
 		sr_say("rank %d is not recorded: the path of its executable is too long", s->rank);
 		return false;
 	}
@@ -56,6 +53,22 @@ static bool introduce(const struct sr_settings *s, enum sr_record_from from, con
 	}
 	sr_client_set_hooks(&sr_recorder.client, &sr_record_client_hooks);
 	return true;
+}
+
+/*
+ * Introduces the process to the daemon.  False, after a line that says why: it is not recorded.
+ * The description is not on the stack, because the program's frames will use this part of it.
+ */
+static bool introduce(const struct sr_settings *s, enum sr_record_from from, const char *trace,
+		      const struct sr_image_origin *image, const struct sr_image_origin *parent)
+{
+	char *extra = sr_alloc(SR_DESCRIPTION_BYTES);
+	bool is_done = extra && introduce_in(extra, s, from, trace, image, parent);
+
+	if (!extra)
+		sr_say("rank %d is not recorded: there is no memory", s->rank);
+	sr_free(extra);
+	return is_done;
 }
 
 bool sr_record_introduce(const struct sr_settings *s, enum sr_record_from from,
