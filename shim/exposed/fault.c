@@ -303,12 +303,27 @@ static void do_access(ucontext_t *uc, uintptr_t addr, struct page *p, const stru
 	note_access(is_within(insn) ? insn->address : user, is_word(insn));
 }
 
+/* What an instruction that reads and writes will find. */
+static void keep_operand(const struct insn *insn, char found[VECTOR_MAX])
+{
+	if (insn->class == INSN_EXCHANGE && is_within(insn))
+		memcpy(found, sr_exposed_backing((void *)insn->address), insn->size);
+}
+
+/* It has been done, and has left its operand as it was, as a compare-and-swap that fails does: that is a load. */
+static bool has_only_loaded(const ucontext_t *uc, const ucontext_t *before, const struct insn *insn, const char found[VECTOR_MAX])
+{
+	return insn->class == INSN_EXCHANGE && is_within(insn) && uc->uc_mcontext.gregs[REG_RIP] != before->uc_mcontext.gregs[REG_RIP] &&
+	       !memcmp(found, sr_exposed_backing((void *)insn->address), insn->size);
+}
+
 static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 {
 	uintptr_t user = addr & PAGE_MASK;
 	struct page *p = page_at(addr);
 	struct insn insn;
 	ucontext_t before;
+	char found[VECTOR_MAX];
 
 	if (!fault_needs_handling(p, write)) {
 		if (p->state == PAGE_SNAPSHOT && p->hidden)
@@ -342,9 +357,11 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	/* A store to a suspended page of this thread leaves its state as it is. */
 	if (is_suspended(p) && !(write && is_mine(p)))
 		page_protect(user);
+	if (hooks.accessed)
+		keep_operand(&insn, found);
 	do_access(uc, addr, p, &insn, write);
 	if (hooks.accessed)
-		tell_accessed(&before, addr, &insn, write);
+		tell_accessed(&before, addr, &insn, write && !has_only_loaded(uc, &before, &insn, found));
 	replay_protected();
 	event_end();
 }

@@ -37,7 +37,7 @@ LITMUS = {
     "gather-racing": {"in-flight"}, "gather-completion": NONE, "gather-write": {"in-flight"},
     "inline-write": {"data"},
     "scatter-racing": {"in-flight"}, "scatter-completion": NONE,
-    "store-read-racing": {"data"}, "store-read-barrier": NONE, "store-read-polled": NONE, "store-read-once": NONE,
+    "add-nothing-read": NONE, "add-read-racing": {"data"}, "store-read-racing": {"data"}, "store-read-barrier": NONE, "store-read-polled": NONE, "store-read-once": NONE,
     "store-write-racing": {"data"}, "store-write-flag": NONE,
     "gather-store-racing": {"in-flight"}, "gather-store-completion": NONE,
     "receive-store-racing": {"in-flight"}, "receive-store-completion": NONE, "receive-store-posted": NONE,

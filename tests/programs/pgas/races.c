@@ -580,6 +580,25 @@ static void store_read_racing(void)
 		get(OWNER);
 }
 
+/* An atomic instruction that changes nothing, as libraries carry out a peer's atomic fetch, is a load. */
+static void add_nothing_read(void)
+{
+	if (is(OWNER))
+		for (int i = 0; i < 8; i++)
+			__atomic_fetch_add(&shared->data[i], 0, __ATOMIC_SEQ_CST);
+	else if (is(0))
+		get(OWNER);
+}
+
+static void add_read_racing(void)
+{
+	if (is(OWNER))
+		for (int i = 0; i < 8; i++)
+			__atomic_fetch_add(&shared->data[i], 1, __ATOMIC_SEQ_CST);
+	else if (is(0))
+		get(OWNER);
+}
+
 static void store_read_barrier(void)
 {
 	if (is(OWNER))
@@ -1034,6 +1053,8 @@ static const struct pgas_case cases[] = {
     {"scatter-racing", scatter_racing},
     {"scatter-completion", scatter_completion},
     {"store-read-racing", store_read_racing},
+    {"add-nothing-read", add_nothing_read},
+    {"add-read-racing", add_read_racing},
     {"store-read-barrier", store_read_barrier},
     {"store-read-polled", store_read_polled},
     {"store-read-once", store_read_once},
