@@ -27,7 +27,8 @@ struct sr_collected_request {
 	uint8_t opcode;
 	bool is_unknown; /* not all are known that can have left what it fetched */
 	bool has_value;  /* the trace has it */
-	bool is_stored;  /* a store of the memory's owner may have */
+	bool is_stored;  /* a store of the memory's owner may have left it */
+	bool is_written; /* a request may have */
 	bool is_changed; /* its rank had fetched something else there before */
 	bool is_same;    /* its rank had fetched the same there before */
 	bool is_repeat;  /* a READ: asks once more for what the one before it on its queue pair had fetched (polls.h) */

@@ -85,7 +85,7 @@ static int follow(struct sr_collect *c, struct stores *s, const struct sr_stored
 	}
 	if (r->begin / WORD == (r->end - 1) / WORD)
 		err = note_followed(s, r, rq->rank, found, &is_same);
-	if (is_same && rq->is_changed && !err)
+	if (is_same && rq->is_changed && !rq->is_written && !err)
 		err = sr_collect_unknown_value(c, rq->over, rq->rank);
 	if (found)
 		sr_model_order(c->m, s->nodes[found - 1].moment, rq->r.effect, SR_DOUBTFUL, true);

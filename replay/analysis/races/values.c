@@ -69,6 +69,7 @@ static int take_run(struct sr_collect *c, size_t rank, uint32_t reader, const st
 		rq->has_value = true;
 		rq->is_unknown |= !found->is_complete;
 		rq->is_stored |= !found->is_from_requests;
+		rq->is_written |= found->n > 0;
 		return 0;
 	}
 	/* Bytes of a page that was read as a whole are mostly as they were. */
