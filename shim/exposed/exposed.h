@@ -159,6 +159,8 @@ bool sr_exposed_keeps_values(const void *addr);
 /* The same, but only until what a READ brought there is known: until sr_exposed_fetch_ends() of the same range. */
 void sr_exposed_fetch_begins(const void *addr, size_t length);
 void sr_exposed_fetch_ends(const void *addr, size_t length);
+/* Messages will come there, which are not WRITEs: see sr_exposed_known_page(). */
+void sr_exposed_messages_come(const void *addr, size_t length);
 /* A READ of this process will bring something there: what is found there next was not written by a peer. */
 void sr_exposed_fetched(const void *addr, size_t length);
 /* Has some region all of each page of the range? */

@@ -306,6 +306,18 @@ void sr_exposed_fetch_begins(const void *addr, size_t length)
 	}
 }
 
+void sr_exposed_messages_come(const void *addr, size_t length)
+{
+	uintptr_t end = (uintptr_t)addr + length;
+
+	for (uintptr_t at = (uintptr_t)addr & PAGE_MASK; at < end; at = next_page(at)) {
+		struct page *p = page_at(at);
+
+		if (p && p->users && !p->own)
+			p->own = true;
+	}
+}
+
 void sr_exposed_fetched(const void *addr, size_t length)
 {
 	uintptr_t end = (uintptr_t)addr + length;

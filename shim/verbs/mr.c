@@ -469,3 +469,16 @@ void sr_wqe_note_target(struct sr_wqe *wqe)
 			note_target(wqe, p, sge->length);
 	}
 }
+
+void sr_wqe_note_receive(const struct sr_wqe *wqe)
+{
+	if (!sr_regions_on || !sr_leaves_out)
+		return;
+	for (uint32_t i = 0; i < wqe->num_sge; i++) {
+		const struct ibv_sge *sge = &wqe->sge[i];
+		const void *p = sr_mr_memory(wqe->wq->context, sge->lkey, sge->addr, sge->length);
+
+		if (p)
+			sr_exposed_messages_come(p, sge->length);
+	}
+}

@@ -207,6 +207,8 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
  * recorded with --order, too: a replay does not produce it again.
  */
 void sr_wqe_note_target(struct sr_wqe *wqe);
+/* With --order: messages will come into the receive's memory. */
+void sr_wqe_note_receive(const struct sr_wqe *wqe);
 
 /* The request that was posted under this wr_id; NULL if the wr_id is not one of the shim's. */
 static inline struct sr_wqe *sr_wqe_of(uint64_t wr_id)

@@ -29,6 +29,8 @@ static int copy_recvs(struct sr_wq *wq, struct ibv_recv_wr **rest, struct ibv_re
 			copy->wr_id = (uintptr_t)wqe;
 		if (wqe && datagrams)
 			sr_wqe_note_target(wqe);
+		else if (wqe)
+			sr_wqe_note_receive(wqe);
 	}
 	copies[n - 1].next = NULL;
 	*rest = wr;

@@ -38,7 +38,7 @@ struct page {
 	bool hidden;       /* a snapshot that faults all the same: its loads are watched (hooks.accessed) ... */
 	uint8_t watched;   /* ... and so many were */
 	bool by_value;     /* others than peers by WRITEs may bring something there: sr_exposed_keep_values() */
-	bool own;          /* not only WRITEs of peers have changed it: stores of the program, or READs */
+	bool own;          /* not only WRITEs of peers have changed it: stores of the program, READs, or messages */
 	uint16_t fetches;  /* so many READs of the process may bring something there: sr_exposed_fetch_begins() */
 	bool digested;     /* `digest` is of what was there before any device could write */
 	uint8_t pins;      /* passed through for calls that use it, and not in open_pages */

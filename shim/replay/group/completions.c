@@ -14,6 +14,7 @@
 #include "shim/replay/group/fetches.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/group/read_again.h"
+#include "shim/replay/group/unpolled.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/regions.h"
 
@@ -151,6 +152,8 @@ static void land(const struct sr_group_channel *in, const struct sr_group_messag
 
 	for (uint32_t at = 0; at < n; at += piece.length) {
 		piece.length = n - at < PAGE ? n - at : PAGE;
+		if (sr_unpolled_was_found(in, m->number, addr + at))
+			continue;
 		sr_channel_bytes(in, m, from + at, bytes, piece.length);
 		sr_history_add(sr_group_self, &m->origin, kind, addr + at, NULL, &piece, 1);
 	}

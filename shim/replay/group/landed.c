@@ -10,6 +10,7 @@
 #include "shim/replay/group/group.h"
 #include "shim/replay/group/own.h"
 #include "shim/replay/group/search.h"
+#include "shim/replay/group/unpolled.h"
 #include "shim/verbs/regions.h"
 
 #define WRITERS 16  /* members that wrote to one value */
@@ -60,6 +61,7 @@ static struct table {
 	struct head heads[PAGES];
 	struct writer writer[WRITERS];
 	struct write own[OWN]; /* the program's own stores, from the last one on */
+	struct sr_unpolled_piece pieces[SR_UNPOLLED_PIECES];
 	uint8_t room[ROOM];
 } *table;
 static uint64_t indexed; /* so many writes are in it */
@@ -135,6 +137,7 @@ struct search {
 	bool own_last;    /* ... are over all that had landed */
 	bool passed;      /* the page was passed through: what the program has stored is there already */
 	const uint8_t *before; /* ... over this; NULL: not known */
+	uint32_t unpolled; /* so many pieces of messages that have not been polled are over all that had landed */
 	const struct sr_exposed_value *given; /* values of the event in front of this one ... */
 	uint32_t given_n;                     /* ... as far as they count */
 };
@@ -275,6 +278,15 @@ static void apply_given(const struct search *s)
 	}
 }
 
+static void apply_piece(const struct search *s, const struct sr_unpolled_piece *p)
+{
+	const struct sr_exposed_value *v = s->v;
+	uint64_t begin = p->at > v->addr ? p->at : v->addr;
+	uint64_t end = p->at + p->n < v->addr + v->length ? p->at + p->n : v->addr + v->length;
+
+	memcpy(s->bytes + (begin - v->addr), p->bytes + (begin - p->at), end - begin);
+}
+
 /* The candidate's writes, in the order of s->sequence. */
 static bool has_checksum(struct search *s, uint32_t n)
 {
@@ -293,6 +305,8 @@ static bool has_checksum(struct search *s, uint32_t n)
 	}
 	if (s->own_last)
 		apply_own(s);
+	for (uint32_t i = 0; i < s->unpolled; i++)
+		apply_piece(s, &table->pieces[i]);
 	apply_given(s);
 	return !((sr_checksum(s->bytes, s->v->length, 0) ^ s->v->checksum) & s->v->mask);
 }
@@ -451,11 +465,46 @@ static bool find_with_given(struct search *s)
 	return false;
 }
 
+/* What had been posted before, and the first n pieces over it. */
+static bool fits_with(void *search, uint32_t n)
+{
+	struct search *s = search;
+	bool found;
+
+	for (uint32_t i = 0; i < s->writers; i++)
+		table->writer[i].end = (uint32_t)cut(&table->writer[i], 0);
+	s->unpolled = n;
+	found = fits(s);
+	s->unpolled = 0;
+	return found;
+}
+
+/* Messages may have come whose completions have not been polled. */
+static bool is_unpolled(struct search *s)
+{
+	const uint64_t page = sr_page_down(s->v->addr);
+	uint64_t before = indexed;
+
+	s->part = UINT32_MAX;
+	s->own_last = s->all_orders = false;
+	begin_behind_landed(s, 0);
+	if (!sr_unpolled_find(&(struct sr_unpolled){s->v->addr, s->v->length, table->pieces, fits_with, s}))
+		return false;
+	take_in();
+	for (uint64_t number = before + 1; number <= indexed; number++) {
+		struct sr_group_write w;
+
+		if (sr_history_read(sr_group_self, number, &w, 1) && sr_page_down(w.addr) == page && w.kind == SR_GROUP_BYTES)
+			link_of(number)->landed = events;
+	}
+	return true;
+}
+
 /* Where memory changed within the event, what it has in front of the value may be older. */
 static bool find(struct search *s)
 {
 	uint32_t given = s->given_n;
-	bool found = find_with_given(s);
+	bool found = find_with_given(s) || is_unpolled(s);
 
 	if (!found && given) {
 		s->given_n = 0;

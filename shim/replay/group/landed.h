@@ -17,6 +17,7 @@
  * - A value that was found when a page stopped being passed through is mostly what the program has stored there itself.  That
  *   is tried first, then with writes over it, then with writes under it.
  * - What the trace has of the same event, in the same place, lies over all of them: short values, and results of atomics.
+ * - A message may have come there whose completion has not been polled: unpolled.h.
  * - Writes that an earlier value has shown to have landed are not applied again, unless nothing else fits: pages are
  *   copied while they change.
  *

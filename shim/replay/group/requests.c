@@ -99,6 +99,23 @@ struct sr_request_qp *sr_request_qp_numbered(struct ibv_context *context, uint32
 	return sr_map_get(&by_number, number_key(context, number));
 }
 
+struct each {
+	void (*f)(struct sr_request_qp *q, void *argument);
+	void *argument;
+};
+
+static void call_with(void *q, void *each)
+{
+	struct each *e = each;
+
+	e->f(q, e->argument);
+}
+
+void sr_requests_each(void (*f)(struct sr_request_qp *q, void *argument), void *argument)
+{
+	sr_map_each(&by_address, call_with, &(struct each){f, argument});
+}
+
 static void forget(struct ibv_qp *p)
 {
 	struct sr_request_qp *q = sr_map_take(&by_address, (uintptr_t)p);

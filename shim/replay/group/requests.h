@@ -64,6 +64,7 @@ struct sr_request_qp *sr_request_qp(struct ibv_qp *qp);
  */
 bool sr_request_may_be_from_before(struct sr_request_qp *q);
 void sr_request_forget_receives_before(struct sr_request_qp *q);
+void sr_requests_each(void (*f)(struct sr_request_qp *q, void *argument), void *argument);
 /* NULL if there is no such queue pair. */
 struct sr_request_qp *sr_request_qp_numbered(struct ibv_context *context, uint32_t number);
 
