@@ -129,6 +129,8 @@ static void say_uncompared(const struct sr_verdict *v, char *how, size_t size, c
 	for (unsigned int i = 0; i < sizeof(whats) / sizeof(whats[0]); i++)
 		if (c->uncompared >> i & 1)
 			append(how, size, &listed, whats[i]);
+	if (atomic_load(&c->children))
+		append(how, size, &listed, atomic_load(&c->children) == 1 ? "what its child did" : "what its children did");
 	if (v->writing)
 		append(how, size, &listed, "what it was writing when it ended");
 	if (!c->trap)
