@@ -10,9 +10,9 @@
 #include "replay/host/verdict/verdict.h"
 #include "replay/print/say.h"
 
-/* *goes_on: it came to its exec, as recorded. */
-static int replay_earlier(struct sr_trace *t, const struct sr_rank_options *o, uint64_t *calls,
-			  bool *goes_on)
+/* *goes_on: it came to its exec, as recorded.  Counts it in the options of the last image. */
+static int replay_earlier(struct sr_trace *t, const struct sr_rank_options *o,
+			  struct sr_rank_options *last, bool *goes_on)
 {
 	struct sr_rank_options alone = *o;
 	struct sr_replay_control *control;
@@ -23,9 +23,11 @@ static int replay_earlier(struct sr_trace *t, const struct sr_rank_options *o, u
 		return sr_fail("cannot make the control page: %s", strerror(errno));
 	alone.tool = (struct sr_tool){.kind = SR_TOOL_NONE};
 	alone.outsiders = NULL;
-	alone.calls_before = *calls;
+	alone.calls_before = last->calls_before;
+	alone.children_before = last->children_before;
 	status = sr_rank_replay(t, &alone, control, fd, NULL);
-	*calls += sr_replay_calls(control);
+	last->calls_before += sr_replay_calls(control);
+	last->children_before += atomic_load(&control->children);
 	*goes_on = atomic_load(&control->outcome) == SR_REPLAY_EXECUTED;
 	munmap(control, sizeof(*control));
 	close(fd);
@@ -57,7 +59,7 @@ int sr_images_replay(struct sr_trace *t, const struct sr_rank_options *o,
 			return sr_fail("%s", err.text);
 		if (i + 1 == images)
 			break;
-		status = replay_earlier(t, o, &last.calls_before, &goes_on);
+		status = replay_earlier(t, o, &last, &goes_on);
 		if (!goes_on)
 			return status;
 	}

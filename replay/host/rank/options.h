@@ -26,6 +26,7 @@ struct sr_rank_options {
 	struct sr_tool tool; /* that runs the program, if any */
 	long last_image;     /* of the rank, which the tool gets; -1: the last that it has */
 	uint64_t calls_before; /* replayed of the rank's earlier images */
+	uint32_t children_before; /* of these images, which did not run */
 	bool bar; /* shows its progress */
 	int json; /* a descriptor that gets the verdict as JSON, too; -1: none */
 	const struct sr_outsiders *outsiders; /* of the group; NULL: nothing is known of them */

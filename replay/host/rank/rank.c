@@ -130,6 +130,7 @@ static int run(struct sr_replayed_rank *r)
 	    .image = sr_trace_image(r->trace, r->options->rank),
 	    .images = sr_trace_images(r->trace, r->options->rank),
 	    .calls_before = r->options->calls_before,
+	    .children_before = r->options->children_before,
 	};
 	unsigned long limit;
 	int status, found, group_fd;

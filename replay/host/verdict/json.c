@@ -105,7 +105,7 @@ void sr_verdict_write(int file, const struct sr_verdict *v, const struct sr_repl
 	json_object_set_new(line, "places_missed", sr_json_count(atomic_load(&c->missed)));
 	json_object_set_new(line, "handlers_between_calls", sr_json_count(atomic_load(&c->handlers_between)));
 	json_object_set_new(line, "children_not_started",
-			    sr_json_count(atomic_load(&c->children)));
+			    sr_json_count(v->children_before + atomic_load(&c->children)));
 	if (!out) {
 		json_decref(line);
 		return;

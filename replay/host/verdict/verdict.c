@@ -81,10 +81,16 @@ static const char *child_label(const struct sr_verdict *v)
 	return label;
 }
 
+/* That did not run in the replay. */
+static uint32_t children_of(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	return v->children_before + atomic_load(&c->children);
+}
+
 static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, const char *how,
 		    int status)
 {
-	uint32_t children = atomic_load(&c->children);
+	uint32_t children = children_of(v, c);
 	char images[32] = "";
 
 	snprintf(v->text, sizeof(v->text), "%s", how);
@@ -129,8 +135,8 @@ static void say_uncompared(const struct sr_verdict *v, char *how, size_t size, c
 	for (unsigned int i = 0; i < sizeof(whats) / sizeof(whats[0]); i++)
 		if (c->uncompared >> i & 1)
 			append(how, size, &listed, whats[i]);
-	if (atomic_load(&c->children))
-		append(how, size, &listed, atomic_load(&c->children) == 1 ? "what its child did" : "what its children did");
+	if (children_of(v, c))
+		append(how, size, &listed, children_of(v, c) == 1 ? "what its child did" : "what its children did");
 	if (v->writing)
 		append(how, size, &listed, "what it was writing when it ended");
 	if (!c->trap)
@@ -189,14 +195,16 @@ static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int st
 /* What it executed is the rank's next image, or was not recorded. */
 static int say_executed(struct sr_verdict *v, const struct sr_replay_control *c)
 {
+	char how[SR_VERDICT_TEXT];
+
 	v->how = SR_VERDICT_EXACT;
 	if (v->image + 1 < v->images) {
 		sr_note("rank %d: image %u replayed, %llu calls, exact; it executes the next one",
 			v->rank, v->image, (ull)sr_replay_calls(c));
 		return 0;
 	}
-	return end_line(v, c, "exact, up to where it executes a program that is not recorded",
-			SR_REPLAY_EXIT_CUT);
+	say_uncompared(v, how, sizeof(how), "exact, up to where it executes a program that is not recorded", c);
+	return end_line(v, c, how, SR_REPLAY_EXIT_CUT);
 }
 
 static int say_signal(struct sr_verdict *v, const struct sr_replay_control *c)
@@ -293,7 +301,7 @@ int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 		say_threads(c);
 	if (o->processor)
 		say_processor(c);
-	if (number == SR_REPLAY_DIED) {
+	if (o->how != SR_VERDICT_FAILED) {
 		say_uncompared(v, how, sizeof(how), o->end, c);
 		return end_line(v, c, how, o->status);
 	}

@@ -17,7 +17,7 @@ enum sr_verdict_kind {
 };
 
 /* Room for "exact", and all that may not be compared. */
-#define SR_VERDICT_TEXT 512
+#define SR_VERDICT_TEXT 640
 
 struct sr_verdict {
 	struct sr_trace *trace;
@@ -28,6 +28,7 @@ struct sr_verdict {
 	bool debugged;   /* it may be ended by the debugger at any time */
 	uint32_t image, images; /* which of the rank's it is */
 	uint64_t calls_before;  /* of the earlier images */
+	uint32_t children_before; /* of these, which did not run */
 	uint64_t recorded_calls;
 	bool killed;                 /* the recording ends where the process was killed */
 	bool writing;                /* ... or a thread ended, in a call that writes */

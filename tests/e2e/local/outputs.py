@@ -176,6 +176,12 @@ def of_children(tap, place):
         run([SREPLAY, "record", "--from-start", "-o", trace, "--", "/bin/sh", "-c", command], 60)
         status, out, err = run([SREPLAY, "replay", trace], 60)
         tap.ok(status == 0 and b"two" in out and err.endswith(says), "%s: %s" % (command, says.strip()), "%s %s %s" % (status, out, err))
+    for after, wanted, says in (("exec sh -c 'exit 3'", 3, "exact, but not compared is what its child did\n"),
+                                ("kill -9 $$", 123, "was killed, but not compared is what its child did\n")):
+        trace = os.path.join(place, "children-%d.srec" % wanted)
+        run([SREPLAY, "record", "--from-start", "-o", trace, "--", "/bin/sh", "-c", "/bin/date; " + after], 60)
+        status, out, err = run([SREPLAY, "replay", trace], 60)
+        tap.ok(status == wanted and err.endswith(says), "%s: %s" % (after, says.strip()), "%s %s %s" % (status, out, err))
 
 
 def broken_pipe(tap, place):
