@@ -11,8 +11,9 @@
  * completions.  One that only looks at memory learns of them at its next recorded call.
  *
  * What a request brings is recorded with its completion: nothing proves earlier that it is there.  What it writes is
- * compared when it is submitted, and a replay writes it when it has ended, as far as it went.  The program finds an older kernel's io_uring: what the
- * shim does not know (polling threads, registered rings, rings of buffers) is refused as such kernels refuse it.
+ * compared when it is submitted, and a replay writes it when it has ended, as far as it went.  The program finds an older
+ * kernel's io_uring: what the shim does not know (polling threads, registered rings, rings of buffers) is refused as such
+ * kernels refuse it.
  *
  * The engines call the functions, from any thread, if not said otherwise.
  */

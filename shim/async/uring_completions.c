@@ -67,8 +67,15 @@ static bool take(struct sr_uring *ring, const struct io_uring_cqe *from)
 
 	if (!c)
 		return false;
-	*c = (struct sr_uring_completion){.ring = ring->fd, .request = f->number, .user_data = f->user_data, .result = f->is_call ? f->result : from->res,
-					  .flags = from->flags, .effect = f->effect, .fd = f->fd};
+	*c = (struct sr_uring_completion){
+	    .ring = ring->fd,
+	    .request = f->number,
+	    .user_data = f->user_data,
+	    .result = f->is_call ? f->result : from->res,
+	    .flags = from->flags,
+	    .effect = f->effect,
+	    .fd = f->fd,
+	};
 	sr_uring_land(f, c->result);
 	if (!(from->flags & IORING_CQE_F_MORE))
 		sr_uring_forget(f);

@@ -74,7 +74,7 @@ static void note(struct sr_uring *ring, const uint64_t *a, int result)
 static void hide_unknown(struct io_uring_probe *probe)
 {
 	for (uint32_t i = 0; i < probe->ops_len; i++)
-		if (!sr_uring_knows(probe->ops[i].op))
+		if (sr_uring_does(probe->ops[i].op) == SR_URING_UNKNOWN)
 			probe->ops[i].flags &= (uint16_t)~IO_URING_OP_SUPPORTED;
 }
 

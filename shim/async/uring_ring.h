@@ -82,8 +82,34 @@ static inline struct io_uring_cqe *sr_uring_completions(const struct sr_uring *r
 	return (struct io_uring_cqe *)(side->rings + ring->params.cq_off.cqes);
 }
 
-/* Does the shim know this operation as a whole? */
-bool sr_uring_knows(unsigned int opcode);
+/* What a request does with memory. */
+enum sr_uring_does {
+	SR_URING_UNKNOWN,
+	SR_URING_GIVES,		/* it gives a result only */
+	SR_URING_READS,		/* `len` bytes to `addr` */
+	SR_URING_READS_LIST,	/* to `len` pieces at `addr` */
+	SR_URING_READS_MESSAGE,
+	SR_URING_WRITES,	/* the same, from there */
+	SR_URING_WRITES_LIST,
+	SR_URING_WRITES_MESSAGE,
+	SR_URING_ACCEPTS,	/* a new socket, and the peer's address to `addr`, with its length at `addr2` */
+	SR_URING_OPENS,		/* a new socket */
+	SR_URING_CLOSES,
+	SR_URING_CANCELS,	/* the request whose user_data is `addr` */
+	SR_URING_CALLS,		/* what a system call does, too, which the shim makes when the request is submitted */
+};
+
+enum sr_uring_does sr_uring_does(unsigned int opcode);
+bool sr_uring_writes(const struct io_uring_sqe *request);
+
+/* Does the shim know the request as it is, with all its flags?  Others are refused. */
+bool sr_uring_is_known(const struct io_uring_sqe *request);
+
+/* The memory of a read or write: `one`, or the program's own list.  *n: 0 if it has none, or none that can be read. */
+const struct iovec *sr_uring_pieces(const struct io_uring_sqe *request, struct iovec *one, size_t *n);
+bool sr_uring_are_readable(const struct iovec *pieces, size_t n);
+/* NULL: it cannot be read. */
+const struct msghdr *sr_uring_message(const struct io_uring_sqe *request);
 
 /* The descriptor that a request is about; -1: none. */
 int sr_uring_file(const struct sr_uring *ring, const struct io_uring_sqe *request);
