@@ -112,10 +112,14 @@ static bool is_script(const void *file, size_t size)
 	return has_one_of(file, size, modules, sizeof(modules) / sizeof(modules[0]));
 }
 
+/* An argument may also be a file of data, as large as a disk. */
+#define LOOK_AT (16ul << 20)
+
 /* To open a pipe or a device may have an effect: only regular files are opened. */
 static bool file_is(const char *path, bool (*is)(const void *file, size_t size))
 {
 	struct stat st;
+	size_t size;
 	bool found;
 	void *file;
 	int fd;
@@ -125,12 +129,13 @@ static bool file_is(const char *path, bool (*is)(const void *file, size_t size))
 	fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (fd < 0)
 		return false;
-	file = sr_sys_mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	size = (size_t)st.st_size < LOOK_AT ? (size_t)st.st_size : LOOK_AT;
+	file = sr_sys_mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
 	sr_sys_close(fd);
 	if (sr_sys_is_error(file))
 		return false;
-	found = is(file, (size_t)st.st_size);
-	sr_syscall(SYS_munmap, SR_ARG(file), st.st_size, 0, 0, 0, 0);
+	found = is(file, size);
+	sr_sys_munmap(file, size);
 	return found;
 }
 
