@@ -406,12 +406,18 @@ static void hold(const struct statx *st)
 	sr_file_hold(&sr_self, makedev(st->stx_dev_major, st->stx_dev_minor), st->stx_ino);
 }
 
+/* Children that have not been waited for. */
+static _Atomic uint32_t alive;
+
+/* What the program has written so far is no change by its children; but if one is alive already, nobody can tell. */
 void sr_files_child_made(void)
 {
 	struct writer w;
 	struct statx st;
 
 	atomic_store_explicit(&has_children, true, memory_order_relaxed);
+	if (atomic_fetch_add(&alive, 1))
+		return;
 	for (unsigned int i = 0; daemon_client && i < REMEMBERED; i++) {
 		if (!recall(i, &w, &st))
 			continue;
@@ -471,6 +477,14 @@ static bool keep_changed(const struct writer *w, struct sr_opened_file *f)
 	f->size = st.stx_size;
 	f->own = true;
 	return true;
+}
+
+void sr_files_child_ended(void)
+{
+	uint32_t n = atomic_load(&alive);
+
+	while (n && !atomic_compare_exchange_weak(&alive, &n, n - 1))
+		;
 }
 
 bool sr_files_next_changed(struct sr_opened_file *f)

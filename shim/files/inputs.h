@@ -44,6 +44,8 @@ void sr_files_moved(void);
  * until sr_files_release().  Returns false if there is none.
  */
 bool sr_files_next_changed(struct sr_opened_file *file);
+/* Call when there is none left. */
+void sr_files_child_ended(void);
 
 /*
  * Call before the program truncates the file of this path, gives its name to another one, or

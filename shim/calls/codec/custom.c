@@ -182,6 +182,8 @@ void sr_put_changed_files(struct sr_buf *b, bool ended)
 
 	for (; ended && sr_files_next_changed(&f); l.n++)
 		sr_put_opened_file(b, &f);
+	if (ended)
+		sr_files_child_ended();
 	sr_list_end(&l);
 }
 

@@ -105,6 +105,24 @@ m, s = pty.openpty(); os.write(s, b"hello\\n"); print(os.read(m, 100), os.ttynam
 print(os.memfd_create("x"), os.eventfd(3), os.listdir("/proc/self/fd"), os.readlink("/proc/self/exe"))
 """
 # It has closed by what its child writes when that ends.
+# Another child is made when the first one has written, and is not waited for yet.
+OVERLAPPING = """
+import os, subprocess, tempfile, time
+with tempfile.TemporaryDirectory() as directory:
+    path = os.path.join(directory, "out")
+    children = []
+    with open(path, "w") as out:
+        back = open(path)
+        for i in range(4):
+            children.append(subprocess.Popen(["sh", "-c", "echo %d $$" % i], stdout=out))
+            while os.fstat(out.fileno()).st_size < 4 * (i + 1):
+                time.sleep(0.001)
+        children.append(subprocess.Popen(["true"]))
+    for child in children:
+        child.wait()
+    print(back.read())
+"""
+
 HANDLES = """
 import os, subprocess, tempfile
 name = tempfile.mktemp(); w = open(name, "wb"); r = open(name, "rb"); os.unlink(name)
@@ -138,6 +156,7 @@ PROGRAMS = {
     "python-list": [PYTHON, "-c", LIST],
     "python-descriptors": [PYTHON, "-c", DESCRIPTORS],
     "python-handles": [PYTHON, "-c", HANDLES],
+    "python-overlapping": [PYTHON, "-c", OVERLAPPING],
     "sqlite": ["sqlite3", ":memory:", SQL],
     "perl": ["perl", "-e", PERL],
     "bash": ["bash", "-c", SHELL],
