@@ -114,8 +114,8 @@ with tempfile.TemporaryDirectory() as directory:
     with open(path, "w") as out:
         back = open(path)
         for i in range(4):
-            children.append(subprocess.Popen(["sh", "-c", "echo %d $$" % i], stdout=out))
-            while os.fstat(out.fileno()).st_size < 4 * (i + 1):
+            children.append(subprocess.Popen(["date", "+%N"], stdout=out))
+            while os.fstat(out.fileno()).st_size < 10 * (i + 1):
                 time.sleep(0.001)
         children.append(subprocess.Popen(["true"]))
     for child in children:
