@@ -8,10 +8,9 @@
  * recorded call like any other.
  */
 #include <signal.h>
-#include <sys/syscall.h>
 #include <time.h>
 
-#include "logd/base/rawsys.h"
+#include "logd/base/thread_timer.h"
 #include "shim/async/uring_ring.h"
 #include "shim/core/engine.h"
 #include "shim/core/thread.h"
@@ -22,10 +21,6 @@
 #define SIGNAL	(SIGRTMIN + 13)
 #define TICK_NS 4000000
 #define MAGIC	((void *)0x73725f7572696e67ul)
-
-#ifndef sigev_notify_thread_id
-#define sigev_notify_thread_id _sigev_un._tid
-#endif
 
 static __thread struct {
 	int timer;
@@ -38,21 +33,11 @@ void sr_uring_can_carry(void)
 	self.calls++;
 }
 
-static bool make_timer(void)
-{
-	struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGSEGV, .sigev_value.sival_ptr = MAGIC};
-
-	e.sigev_notify_thread_id = (pid_t)sr_sys_gettid();
-	return !sr_syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, SR_ARG(&e), SR_ARG(&self.timer), 0, 0, 0);
-}
-
 static void arm(void)
 {
-	const struct itimerspec once = {.it_value = {.tv_nsec = TICK_NS}};
-
-	self.has_timer = self.has_timer || make_timer();
+	self.has_timer = self.has_timer || !sr_thread_timer_make(CLOCK_THREAD_CPUTIME_ID, MAGIC, &self.timer);
 	self.seen = self.calls;
-	self.armed = self.has_timer && !sr_syscall(SYS_timer_settime, self.timer, 0, SR_ARG(&once), 0, 0, 0);
+	self.armed = self.has_timer && !sr_thread_timer_set(self.timer, TICK_NS);
 }
 
 void sr_uring_may_spin(void)
@@ -74,7 +59,7 @@ static bool on_tick(siginfo_t *info, ucontext_t *uc)
 {
 	struct sr_thread *t = &sr_self;
 
-	if (info->si_code != SI_TIMER || info->si_ptr != MAGIC)
+	if (!sr_thread_timer_is(info, MAGIC))
 		return false;
 	/* It may have ended a call that waits: that is made again (calls/real.c). */
 	t->signals.own++;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "logd/base/thread_timer.h"
 #include "shim/core/engine.h"
 #include "shim/core/thread.h"
 #include "shim/exposed/probe/probes.h"
@@ -79,32 +80,17 @@ bool sr_signal_queue_is_full(const struct sr_signal_state *s)
 #define TICKS_MAX 200
 #define MAGIC   ((void *)0x73725f7369676e61ul)
 
-#ifndef sigev_notify_thread_id
-#define sigev_notify_thread_id _sigev_un._tid
-#endif
-
 static bool make_timer(struct sr_signal_state *s, clockid_t clock)
 {
-	struct sigevent e = {
-	    .sigev_notify = SIGEV_THREAD_ID,
-	    .sigev_signo = SIGSEGV,
-	    .sigev_value.sival_ptr = MAGIC,
-	};
-
-	e.sigev_notify_thread_id = (pid_t)sr_sys_gettid();
 	if (!s->has_timer)
-		s->has_timer =
-		    !sr_syscall(SYS_timer_create, clock, SR_ARG(&e), SR_ARG(&s->timer), 0, 0, 0);
+		s->has_timer = !sr_thread_timer_make(clock, MAGIC, &s->timer);
 	return s->has_timer;
 }
 
 static void set_timer(struct sr_signal_state *s, clockid_t clock, long ns)
 {
-	const struct itimerspec once = {.it_value = {.tv_nsec = ns}};
-
 	if (make_timer(s, clock))
-		s->timer_set =
-		    !sr_syscall(SYS_timer_settime, s->timer, 0, SR_ARG(&once), 0, 0, 0) && ns;
+		s->timer_set = !sr_thread_timer_set(s->timer, ns) && ns;
 }
 
 void sr_signals_await_stall(struct sr_thread *t, bool on)
@@ -321,7 +307,7 @@ bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
 	struct sr_thread *t = &sr_self;
 	struct sr_signal_state *s = &t->signals;
 
-	if (info->si_code != SI_TIMER || info->si_ptr != MAGIC)
+	if (!sr_thread_timer_is(info, MAGIC))
 		return false;
 	s->timer_set = false;
 	if (t->depth)

@@ -5,42 +5,25 @@
 #include <time.h>
 
 #include "logd/base/rawsys.h"
+#include "logd/base/thread_timer.h"
 #include "shim/exposed/page/events.h"
 #include "shim/exposed/page/thread.h"
 
 #define TICK_NS 4000000
 #define MAGIC   ((void *)SR_EXPOSED_TICK_VALUE)
 
-#ifndef sigev_notify_thread_id
-#define sigev_notify_thread_id _sigev_un._tid
-#endif
-
-static bool make_timer(struct exposed_thread *t)
-{
-	struct sigevent e = {
-	    .sigev_notify = SIGEV_THREAD_ID,
-	    .sigev_signo = SIGSEGV,
-	    .sigev_value.sival_ptr = MAGIC,
-	};
-
-	e.sigev_notify_thread_id = (pid_t)sr_sys_gettid();
-	return !sr_syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, SR_ARG(&e), SR_ARG(&t->timer),
-			   0, 0, 0);
-}
-
 void tick_arm(void)
 {
-	const struct itimerspec once = {.it_value = {.tv_nsec = TICK_NS}};
 	struct exposed_thread *t = &exposed_self;
 
 	if (t->armed)
 		return;
 	if (!t->has_timer) {
-		if (!make_timer(t))
+		if (sr_thread_timer_make(CLOCK_THREAD_CPUTIME_ID, MAGIC, &t->timer))
 			return;
 		t->has_timer = true;
 	}
-	t->armed = !sr_syscall(SYS_timer_settime, t->timer, 0, SR_ARG(&once), 0, 0, 0);
+	t->armed = !sr_thread_timer_set(t->timer, TICK_NS);
 	t->armed_epoch = thread_epoch();
 	t->armed_accesses = t->accesses_n;
 }
@@ -56,5 +39,5 @@ void tick_end(void)
 
 bool tick_is(const siginfo_t *info)
 {
-	return info->si_code == SI_TIMER && info->si_ptr == MAGIC;
+	return sr_thread_timer_is(info, MAGIC);
 }
