@@ -52,6 +52,7 @@ struct sr_signal_state {
 	/* So many calls had the thread made when a signal last came to it in computing code; computed: one did. */
 	uint64_t computed_sn;
 	bool computed;
+	bool stepped; /* it has been stepped to a place, or on the way to one */
 	uint32_t searches; /* for a place for those that wait, in vain */
 	int64_t cpu_time; /* the thread's CPU time when the timer was set */
 	uint32_t ticks;

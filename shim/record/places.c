@@ -529,6 +529,7 @@ static bool begin_steps(struct sr_thread *t, const ucontext_t *uc, bool for_sign
 	if (!has_left_steps(t, uc) && !atomic_compare_exchange_strong(&step.thread, &none, t))
 		return false;
 	sr_token_begin_stop(&t->run_token);
+	t->signals.stepped = true;
 	step.for_signal = for_signal;
 	step.token = t->run_token.word;
 	step.steps = step.looked = step.returns = 0;
@@ -578,9 +579,9 @@ static bool on_step(siginfo_t *info, ucontext_t *uc)
 	if (info->si_code != TRAP_TRACE)
 		return false;
 	if (atomic_load(&step.thread) != t) {
-		/* A handler of the program ran meanwhile, and the steps have ended there. */
+		/* The steps have ended in a handler, whose frame was above: this code goes on as it was interrupted, stepping. */
 		uc->uc_mcontext.gregs[REG_EFL] &= ~FLAG_STEP;
-		return t->run_token.stopping_at;
+		return t->signals.stepped;
 	}
 	if (may_go_on(t)) {
 		look(t, uc);
