@@ -465,9 +465,10 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 
 	/*
 	 * What ld.so works on lies elsewhere in a replay, where fewer libraries are loaded, so no place there would be found
-	 * again.  It is soon done, and the thread is asked again.
+	 * again.  It is soon done, and the thread is asked again.  So it is behind a handler, where all signals are blocked: a
+	 * step there would kill the thread.
 	 */
-	if (sr_is_loader((const void *)pc)) {
+	if (sr_is_loader((const void *)pc) || sr_frame_leaves(pc)) {
 		stop_later(t, uc);
 		return;
 	}

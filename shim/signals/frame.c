@@ -113,6 +113,11 @@ __asm__(".pushsection .text\n"
 	".popsection\n");
 /* clang-format on */
 
+bool sr_frame_leaves(uintptr_t pc)
+{
+	return pc == (uintptr_t)sr_frame_leave;
+}
+
 bool sr_frame_supported(void)
 {
 	return true;

@@ -70,6 +70,9 @@ bool sr_frame_is_in_call(const ucontext_t *uc);
 /* Changes *uc so that a return to it starts the handler; the handler interrupts *uc as it was. */
 void sr_frame_move(ucontext_t *uc, const siginfo_t *info, const struct sr_frame_plan *plan);
 
+/* Is it where a handler that was moved has returned to?  All signals are blocked from there on. */
+bool sr_frame_leaves(uintptr_t pc);
+
 static inline uint64_t sr_frame_mask(const ucontext_t *uc)
 {
 	uint64_t mask;
