@@ -73,15 +73,12 @@ static uint32_t offer(struct sr_uring *ring, uint32_t n, struct sr_uring_flight 
 	const struct io_sqring_offsets *at = &ring->params.sq_off;
 	uint32_t *indices = sr_uring_indices(ring, &ring->kernel);
 	uint32_t tail = sr_uring_load(&ring->kernel, at->head), place, i;
-	uint64_t ignored[6];
 
 	for (i = 0; i < n; i++) {
 		place = place_of(ring, i);
-		flights[i] = sr_uring_take_off(ring, sr_uring_request(ring, i), &ring->kernel.requests[place]);
+		flights[i] = sr_uring_take_off(ring, sr_uring_request(ring, i), ring->results[place], &ring->kernel.requests[place]);
 		if (!flights[i])
 			break;
-		flights[i]->is_call = sr_uring_call(sr_uring_request(ring, i), ignored) >= 0;
-		flights[i]->result = ring->results[place];
 		flights[i]->number = ring->submitted + i;
 		indices[place] = place;
 	}

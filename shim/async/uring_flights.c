@@ -173,21 +173,25 @@ static struct io_uring_sqe instead(const struct io_uring_sqe *r, uint8_t opcode)
 	return (struct io_uring_sqe){.opcode = opcode, .flags = r->flags & (IOSQE_IO_DRAIN | IOSQE_IO_LINK | IOSQE_IO_HARDLINK)};
 }
 
-struct sr_uring_flight *sr_uring_take_off(struct sr_uring *ring, const struct io_uring_sqe *r, struct io_uring_sqe *kernels)
+struct sr_uring_flight *sr_uring_take_off(struct sr_uring *ring, const struct io_uring_sqe *r, int32_t result, struct io_uring_sqe *kernels)
 {
+	const bool is_call = sr_uring_is_known(r) && sr_uring_does(r->opcode) == SR_URING_CALLS;
 	struct sr_uring_flight *f;
 
 	*kernels = *r;
 	if (sr_uring_does(r->opcode) == SR_URING_CANCELS)
 		kernels->addr = flight_of(ring, r->addr);
-	if (!sr_uring_is_known(r))
+	/* One that fails ends the requests that are linked with it. */
+	if (!sr_uring_is_known(r) || (is_call && result < 0))
 		*kernels = instead(r, UNKNOWN_OPERATION);
-	else if (sr_uring_does(r->opcode) == SR_URING_CALLS)
+	else if (is_call)
 		*kernels = instead(r, IORING_OP_NOP);
 	f = new_flight(ring, kernels);
 	if (!f)
 		return NULL;
 	f->user_data = r->user_data;
+	f->is_call = is_call;
+	f->result = result;
 	if (r->opcode != IORING_OP_READ_FIXED && r->opcode != IORING_OP_WRITE_FIXED && needs_copy(f) && !give_copy(f, r, kernels)) {
 		sr_free(f);
 		return NULL;

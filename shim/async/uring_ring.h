@@ -115,10 +115,11 @@ const struct msghdr *sr_uring_message(const struct io_uring_sqe *request);
 int sr_uring_file(const struct sr_uring *ring, const struct io_uring_sqe *request);
 
 /*
- * Recording: makes the kernel's request of the program's.  The flight is the kernel's user_data.  NULL: no memory.  The
- * ring is locked.
+ * Recording: makes the kernel's request of the program's.  result: of one that was made as a system call.  The flight is
+ * the kernel's user_data.  NULL: no memory.  The ring is locked.
  */
-struct sr_uring_flight *sr_uring_take_off(struct sr_uring *ring, const struct io_uring_sqe *request, struct io_uring_sqe *kernels);
+struct sr_uring_flight *sr_uring_take_off(struct sr_uring *ring, const struct io_uring_sqe *request, int32_t result,
+					  struct io_uring_sqe *kernels);
 
 /* Replay: notes what the request, which has been submitted, is to write to a file. */
 void sr_uring_note(struct sr_uring *ring, const struct io_uring_sqe *request, uint32_t number);

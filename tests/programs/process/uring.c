@@ -212,6 +212,12 @@ static void names(void)
 	take(&ring);
 	fprintf(out, "then %zd:", read(fd, again + 8, 40));
 	fprintf(out, " %s", again);
+	REQUEST(&ring, 20, openat, AT_FDCWD, "/no/such/file", O_RDONLY, 0);
+	link_last(&ring);
+	REQUEST(&ring, 21, nop);
+	io_uring_submit(&ring);
+	take(&ring);
+	take(&ring);
 	REQUEST(&ring, 9, unlinkat, AT_FDCWD, other, 0);
 	io_uring_submit(&ring);
 	take(&ring);
