@@ -7,18 +7,14 @@
 
 #include "logd/base/iov.h"
 #include "logd/base/lock.h"
-#include "shim/async/landing.h"
+#include "shim/async/pieces.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
-#include "shim/files/outputs.h"
 #include "shim/kernel/readable.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/map.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/regions.h"
-
-/* As many pieces as the kernel takes in one request. */
-#define PIECES_MOST 1024
 
 /* ---------------------------------------------------------------- requests */
 
@@ -60,9 +56,7 @@ const struct iovec *sr_aio_pieces(const struct iocb *r, struct iovec *one, size_
 		*n = 1;
 		return one;
 	}
-	if (r->aio_nbytes <= PIECES_MOST && sr_is_readable(list, r->aio_nbytes * sizeof(*list)))
-		*n = r->aio_nbytes;
-	return list;
+	return sr_pieces_list(list, r->aio_nbytes, n);
 }
 
 /* ---------------------------------------------------------------- contexts */
@@ -152,7 +146,7 @@ static void begin_flight(uint64_t context, const struct iocb *request)
 		return;
 	*f = (struct flight){.context = context, .request = (uintptr_t)request, .n = n};
 	memcpy(f->pieces, pieces, n * sizeof(one));
-	sr_landing_expect(f->pieces, n);
+	sr_pieces_expect(f->pieces, n);
 	sr_lock(&lock);
 	f->next = *bucket;
 	*bucket = f;
@@ -180,7 +174,7 @@ static void take_events(uint64_t context, const struct io_event *events, long n)
 		struct flight *f = end_flight(context, events[i].obj);
 
 		if (f && events[i].res > 0)
-			sr_landing_ends(f->pieces, f->n, (uint64_t)events[i].res);
+			sr_pieces_have_landed(f->pieces, f->n, (uint64_t)events[i].res);
 		sr_free(f);
 	}
 }
@@ -281,7 +275,7 @@ uint64_t sr_invoke_io_destroy(const struct sr_call_desc *d, uint64_t *a)
 	if (make(d, a))
 		return (uint64_t)-1;
 	while ((f = next_of(a[0]))) {
-		sr_landing_ends(f->pieces, f->n, UINT64_MAX);
+		sr_pieces_have_landed(f->pieces, f->n, UINT64_MAX);
 		sr_free(f);
 	}
 	if (sr_map_take(&contexts, a[0]))
@@ -294,15 +288,10 @@ uint64_t sr_invoke_io_destroy(const struct sr_call_desc *d, uint64_t *a)
 static void write_again(const struct iocb *r)
 {
 	size_t n;
-	struct sr_pinned pinned;
 	struct iovec one;
 	const struct iovec *pieces = sr_aio_pieces(r, &one, &n);
 
-	sr_regions_pin_none(&pinned);
-	for (size_t i = 0; sr_regions_on && i < n; i++)
-		sr_regions_pin_more(&pinned, pieces[i].iov_base, pieces[i].iov_len);
-	sr_output_again((int)r->aio_fildes, pieces, sr_iov_bytes(pieces, n), r->aio_offset, r->aio_rw_flags & RWF_APPEND);
-	sr_regions_unpin(&pinned);
+	sr_pieces_write_again((int)r->aio_fildes, pieces, n, sr_iov_bytes(pieces, n), r->aio_offset, r->aio_rw_flags & RWF_APPEND);
 }
 
 void sr_replayed_io_submit(const struct sr_call_desc *d, uint64_t *a, uint64_t result)

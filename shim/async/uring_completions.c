@@ -4,15 +4,14 @@
 #include <unistd.h>
 
 #include "logd/base/rawsys.h"
+#include "shim/async/pieces.h"
 #include "shim/async/uring_ring.h"
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
 #include "shim/files/fds.h"
-#include "shim/files/outputs.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/objects.h"
-#include "shim/verbs/regions.h"
 
 __thread struct sr_uring_arrivals sr_uring_arrivals;
 
@@ -244,26 +243,14 @@ static struct sr_uring_flight *flight_of(const struct sr_uring *ring, uint32_t n
 	return f;
 }
 
-static void write_again(const struct sr_uring_flight *f, int32_t result)
-{
-	struct sr_pinned pinned;
-
-	if (result <= 0)
-		return;
-	sr_regions_pin_none(&pinned);
-	for (size_t i = 0; sr_regions_on && i < f->n; i++)
-		sr_regions_pin_more(&pinned, f->pieces[i].iov_base, f->pieces[i].iov_len);
-	sr_output_again(f->fd, f->pieces, (size_t)result, f->offset, f->output_flags);
-	sr_regions_unpin(&pinned);
-}
-
 static void give_arrival(const struct sr_uring_completion *c)
 {
 	struct sr_uring *ring = sr_uring_of(c->ring);
 	struct sr_uring_flight *f = ring ? flight_of(ring, c->request) : NULL;
 
 	if (f) {
-		write_again(f, c->result);
+		if (c->result > 0)
+			sr_pieces_write_again(f->fd, f->pieces, f->n, (size_t)c->result, f->offset, f->output_flags);
 		sr_uring_forget(f);
 	}
 	if (ring)

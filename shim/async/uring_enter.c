@@ -142,7 +142,7 @@ static uint64_t wait_for_completions(const struct sr_call_desc *d, const uint64_
 {
 	uint64_t words[] = {a[0], 0, a[2], flags & ~(IORING_ENTER_SQ_WAKEUP | IORING_ENTER_SQ_WAIT), a[4], a[5]};
 	struct io_uring_getevents_arg argument;
-	sigset_t given, copy;
+	sigset_t copy;
 	uint64_t *mask = &words[4];
 
 	if (flags & IORING_ENTER_EXT_ARG && words[5] == sizeof(argument) && sr_is_readable((const void *)words[4], sizeof(argument))) {
@@ -150,11 +150,8 @@ static uint64_t wait_for_completions(const struct sr_call_desc *d, const uint64_
 		words[4] = (uintptr_t)&argument;
 		mask = (uint64_t *)&argument.sigmask;
 	}
-	if (*mask && sr_is_readable((const void *)*mask, sizeof(*mask))) {
-		sigemptyset(&given);
-		memcpy(&given, (const void *)*mask, sizeof(*mask));
-		*mask = (uintptr_t)sr_signals_filter(&given, &copy);
-	}
+	if (sr_is_readable((const void *)*mask, sizeof(*mask)))
+		*mask = (uintptr_t)sr_signals_filter((const sigset_t *)*mask, &copy);
 	return sr_real(d, words);
 }
 
@@ -191,7 +188,8 @@ uint64_t sr_invoke_io_uring_enter(const struct sr_call_desc *d, uint64_t *a)
 		error = errno;
 	}
 	sr_uring_harvest();
-	if (ring->under_way > 0)
+	/* The ring itself may have been closed by a request. */
+	if (sr_uring_waits())
 		sr_uring_may_spin();
 	if (taken < 0) {
 		errno = (int)-taken;

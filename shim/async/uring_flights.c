@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 
 #include "logd/base/iov.h"
-#include "shim/async/landing.h"
+#include "shim/async/pieces.h"
 #include "shim/async/uring_ring.h"
 #include "shim/kernel/readable.h"
 #include "shim/memory/heap.h"
@@ -80,7 +80,7 @@ static bool give_copy(struct sr_uring_flight *f, const struct io_uring_sqe *r, s
 	size_t list = (bytes + 15) & ~15ul;
 	struct iovec *one;
 
-	if (!sr_uring_are_readable(f->pieces, f->n))
+	if (!sr_pieces_are_readable(f->pieces, f->n))
 		return true; /* the kernel says so */
 	f->copy = sr_alloc(list + sizeof(struct iovec) + sizeof(struct msghdr));
 	if (!f->copy)
@@ -197,7 +197,7 @@ struct sr_uring_flight *sr_uring_take_off(struct sr_uring *ring, const struct io
 		return NULL;
 	}
 	if (!sr_uring_writes(r))
-		sr_landing_expect(f->pieces, f->n);
+		sr_pieces_expect(f->pieces, f->n);
 	else
 		f->n = 0;
 	kernels->user_data = (uintptr_t)f;
@@ -234,8 +234,8 @@ void sr_uring_land(struct sr_uring_flight *f, int32_t result)
 		end_message(f);
 	if (f->copy && f->n)
 		scatter(f, (size_t)result);
-	sr_landing_ends(f->pieces, f->n, (uint64_t)result);
-	sr_landing_ends(f->pieces + f->n, f->beside, UINT64_MAX);
+	sr_pieces_have_landed(f->pieces, f->n, (uint64_t)result);
+	sr_pieces_have_landed(f->pieces + f->n, f->beside, UINT64_MAX);
 }
 
 void sr_uring_forget(struct sr_uring_flight *f)

@@ -111,7 +111,7 @@ uint64_t sr_invoke_io_uring_register(const struct sr_call_desc *d, uint64_t *a)
 		hide_unknown((struct io_uring_probe *)a[2]);
 	if ((int)result >= 0 && ring)
 		note(ring, a, (int)result);
-	/* Whoever reads the eventfd looks at the ring next. */
+	/* The thread that reads the eventfd looks at the ring next, and may be another one than enters. */
 	if (ring && (a[1] == IORING_REGISTER_EVENTFD || a[1] == IORING_REGISTER_EVENTFD_ASYNC))
 		ring->is_shared = true;
 	errno = error;

@@ -4,11 +4,9 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "shim/async/pieces.h"
 #include "shim/async/uring_ring.h"
 #include "shim/kernel/readable.h"
-
-/* As many pieces as the kernel takes in one request. */
-#define PIECES_MOST 1024
 
 static const uint8_t operations[] = {
     [IORING_OP_NOP] = SR_URING_GIVES,
@@ -123,12 +121,6 @@ const struct msghdr *sr_uring_message(const struct io_uring_sqe *r)
 	return sr_is_readable(m, sizeof(*m)) ? m : NULL;
 }
 
-static const struct iovec *list_of(const void *list, size_t count, size_t *n)
-{
-	*n = count <= PIECES_MOST && sr_is_readable(list, count * sizeof(struct iovec)) ? count : 0;
-	return list;
-}
-
 /* The memory of a read or write. */
 const struct iovec *sr_uring_pieces(const struct io_uring_sqe *r, struct iovec *one, size_t *n)
 {
@@ -143,11 +135,11 @@ const struct iovec *sr_uring_pieces(const struct io_uring_sqe *r, struct iovec *
 		return one;
 	case SR_URING_READS_LIST:
 	case SR_URING_WRITES_LIST:
-		return list_of((const void *)r->addr, r->len, n);
+		return sr_pieces_list((const void *)r->addr, r->len, n);
 	case SR_URING_READS_MESSAGE:
 	case SR_URING_WRITES_MESSAGE:
 		m = sr_uring_message(r);
-		return m ? list_of(m->msg_iov, m->msg_iovlen, n) : NULL;
+		return m ? sr_pieces_list(m->msg_iov, m->msg_iovlen, n) : NULL;
 	default:
 		return NULL;
 	}
@@ -160,19 +152,11 @@ bool sr_uring_writes(const struct io_uring_sqe *r)
 	return what == SR_URING_WRITES || what == SR_URING_WRITES_LIST || what == SR_URING_WRITES_MESSAGE;
 }
 
-bool sr_uring_are_readable(const struct iovec *pieces, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!sr_is_readable(pieces[i].iov_base, pieces[i].iov_len))
-			return false;
-	return true;
-}
-
 const struct iovec *sr_uring_written(const struct io_uring_sqe *r, struct iovec *one, size_t *n)
 {
 	const struct iovec *pieces = sr_uring_pieces(r, one, n);
 
-	if (!sr_uring_is_known(r) || !sr_uring_writes(r) || !sr_uring_are_readable(pieces, *n))
+	if (!sr_uring_is_known(r) || !sr_uring_writes(r) || !sr_pieces_are_readable(pieces, *n))
 		*n = 0;
 	return pieces;
 }

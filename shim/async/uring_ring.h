@@ -107,7 +107,6 @@ bool sr_uring_is_known(const struct io_uring_sqe *request);
 
 /* The memory of a read or write: `one`, or the program's own list.  *n: 0 if it has none, or none that can be read. */
 const struct iovec *sr_uring_pieces(const struct io_uring_sqe *request, struct iovec *one, size_t *n);
-bool sr_uring_are_readable(const struct iovec *pieces, size_t n);
 /* NULL: it cannot be read. */
 const struct msghdr *sr_uring_message(const struct io_uring_sqe *request);
 

@@ -17,7 +17,7 @@
 #include "logd/base/datagram.h"
 #include "replay/analysis/log/grow.h"
 
-#define KEPT 4096      /* of what was not received, the latest: it may be lost */
+#define KEPT 4096 /* of what was not received, the latest: it may be lost */
 
 /* The datagrams from one number to another one. */
 struct datagram_flow {

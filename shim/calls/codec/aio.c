@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* aio.c: requests of io_submit, and the events of those that have ended. */
 #include "logd/base/iov.h"
+#include "shim/async/pieces.h"
 #include "shim/calls/codec/custom.h"
-#include "shim/kernel/readable.h"
-
-static bool are_readable(const struct iovec *pieces, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!sr_is_readable(pieces[i].iov_base, pieces[i].iov_len))
-			return false;
-	return true;
-}
 
 /*
  * The content belongs to the arguments: once the call has begun, another thread may have the request's event and use its
@@ -23,7 +15,7 @@ static void put_content(struct sr_buf *b, const struct iocb *r)
 	const struct iovec *pieces = sr_aio_pieces(r, &one, &n);
 
 	bytes = sr_iov_bytes(pieces, n);
-	if (sr_aio_writes(r) && bytes <= INT32_MAX && are_readable(pieces, n)) {
+	if (sr_aio_writes(r) && bytes <= INT32_MAX && sr_pieces_are_readable(pieces, n)) {
 		sr_put_gathered_output(b, pieces, n, (ssize_t)bytes);
 		return;
 	}

@@ -25,6 +25,8 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
+#include "shim/async/aio.h"
+#include "shim/async/uring.h"
 #include "shim/calls/codec/output.h"
 #include "shim/core/call.h"
 #include "shim/core/hooks.h"
@@ -34,8 +36,6 @@
 #include "shim/process/segments.h"
 #include "shim/threads/libc_order.h"
 #include "shim/threads/program_threads.h"
-#include "shim/async/aio.h"
-#include "shim/async/uring.h"
 #include "shim/verbs/objects.h"
 #include "wire.gen.h"
 
