@@ -15,6 +15,12 @@ struct sr_keymap {
 	size_t room, used;
 };
 
+/* The key of a number that each rank has its own of: an address, a word. */
+static inline uint64_t sr_keymap_of_rank(uint64_t number, size_t rank)
+{
+	return number * 0x10001 + rank;
+}
+
 /* 0 or -ENOMEM; a value that was there is replaced. */
 int sr_keymap_put(struct sr_keymap *m, uint64_t key, uint64_t value);
 bool sr_keymap_get(const struct sr_keymap *m, uint64_t key, uint64_t *value);

@@ -11,7 +11,7 @@
 
 static uint64_t key_of(uint32_t owner, uint64_t address)
 {
-	return address / PAGE * 0x10001 + owner;
+	return sr_keymap_of_rank(address / PAGE, owner);
 }
 
 void sr_image_free(struct sr_image *m)

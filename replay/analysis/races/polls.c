@@ -5,11 +5,6 @@
 
 #include "replay/analysis/log/keymap.h"
 
-static uint64_t key_of(uint64_t begin, size_t owner)
-{
-	return begin * 0x10001 + owner;
-}
-
 static bool is_repeat(const struct sr_collect *c, const struct sr_access *before, const struct sr_access *a)
 {
 	return before->owner == a->owner && before->begin == a->begin && before->end == a->end && before->site == a->site &&
@@ -36,7 +31,7 @@ void sr_collect_end_polls(struct sr_collect *c)
 	for (size_t i = 0; i < c->requests_n; i++) {
 		const struct sr_collected_request *rq = &c->requests[i];
 
-		if (rq->is_repeat && (rq->is_changed || !rq->has_value) && sr_keymap_put(&polled, key_of(rq->begin, rq->to), 1))
+		if (rq->is_repeat && (rq->is_changed || !rq->has_value) && sr_keymap_put(&polled, sr_keymap_of_rank(rq->begin, rq->to), 1))
 			c->m->is_full = true;
 	}
 	for (size_t i = 0; i < c->m->accesses_n; i++) {
@@ -47,14 +42,20 @@ void sr_collect_end_polls(struct sr_collect *c)
 			continue;
 		rq = &c->requests[a->request - 1];
 		a->is_news = rq->has_value && !rq->is_same;
-		a->is_polled = sr_keymap_get(&polled, key_of(a->begin, a->owner), &is);
+		a->is_polled = sr_keymap_get(&polled, sr_keymap_of_rank(a->begin, a->owner), &is);
 	}
 	sr_keymap_free(&polled);
 }
 
 /* What is known of a place. */
 #define WAITS   1u
-#define GOES_ON 2u /* with what it knew */
+#define GOES_ON 2u
+
+/* Did it find what its rank knew, and was not asked again? */
+static bool goes_on(const struct sr_access *a)
+{
+	return !a->is_asked_again && !a->is_news;
+}
 
 int sr_race_find_polls(struct sr_race_model *m, uint64_t (*stack_of)(const void *argument, const struct sr_access *a), const void *argument)
 {
@@ -65,11 +66,11 @@ int sr_race_find_polls(struct sr_race_model *m, uint64_t (*stack_of)(const void 
 		const struct sr_access *a = &m->accesses[i];
 		uint64_t stack = a->kind == SR_ACCESS_READ ? stack_of(argument, a) : 0, known = 0;
 
-		if (!stack || !(a->is_polled || (!a->is_asked_again && !a->is_news)))
+		if (!stack || !(a->is_polled || goes_on(a)))
 			continue;
 		sr_keymap_get(&places, stack, &known);
 		known |= a->is_polled ? WAITS : 0;
-		known |= !a->is_asked_again && !a->is_news ? GOES_ON : 0;
+		known |= goes_on(a) ? GOES_ON : 0;
 		err = sr_keymap_put(&places, stack, known);
 	}
 	for (size_t i = 0; i < m->accesses_n && !err; i++) {

@@ -75,7 +75,7 @@ void sr_race_producers_free(struct sr_race_producers *p)
 
 static struct piece *piece_of(struct sr_race_producers *p, uint32_t owner, uint64_t number, bool make)
 {
-	uint64_t key = number * 0x10001 + owner, at;
+	uint64_t key = sr_keymap_of_rank(number, owner), at;
 	struct piece *q;
 
 	if (sr_keymap_get(&p->places, key, &at))

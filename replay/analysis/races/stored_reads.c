@@ -24,19 +24,14 @@ struct stores {
 	size_t n, room;
 };
 
-static uint64_t key_of(size_t owner, uint64_t word)
-{
-	return word * 0x10001 + owner;
-}
-
 static int add(struct stores *s, const struct sr_access *a)
 {
 	for (uint64_t w = a->begin / WORD; w <= (a->end - 1) / WORD; w++) {
 		struct node *at = sr_grow((void **)&s->nodes, s->n, &s->room, sizeof(*at));
 		uint64_t last = 0;
 
-		sr_keymap_get(&s->words, key_of(a->owner, w), &last);
-		if (!at || sr_keymap_put(&s->words, key_of(a->owner, w), s->n + 1))
+		sr_keymap_get(&s->words, sr_keymap_of_rank(w, a->owner), &last);
+		if (!at || sr_keymap_put(&s->words, sr_keymap_of_rank(w, a->owner), s->n + 1))
 			return -ENOMEM;
 		*at = (struct node){a->from, (uint32_t)last};
 		s->n++;
@@ -49,7 +44,7 @@ static uint64_t last_store(const struct stores *s, size_t owner, uint64_t word, 
 {
 	uint64_t at = 0;
 
-	sr_keymap_get(&s->words, key_of(owner, word), &at);
+	sr_keymap_get(&s->words, sr_keymap_of_rank(word, owner), &at);
 	while (at && s->nodes[at - 1].moment > until)
 		at = s->nodes[at - 1].before;
 	return at;
@@ -61,7 +56,7 @@ static uint64_t last_store(const struct stores *s, size_t owner, uint64_t word, 
  */
 static int note_followed(struct stores *s, const struct sr_stored_read *r, size_t rank, uint64_t at, bool *is_same)
 {
-	const uint64_t key = key_of(r->owner, r->begin / WORD) * 0x10001 + rank;
+	const uint64_t key = sr_keymap_of_rank(sr_keymap_of_rank(r->begin / WORD, r->owner), rank);
 	uint64_t last = 0;
 
 	*is_same = sr_keymap_get(&s->followed, key, &last) && last >> 32 != (r->request & UINT32_MAX) && (last & UINT32_MAX) == at;

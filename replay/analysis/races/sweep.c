@@ -175,7 +175,7 @@ static int compare(struct state *t, const struct sr_access *a, const struct sr_a
 /* A number among an owner's, as a key. */
 static uint64_t key_of(uint32_t owner, uint64_t number)
 {
-	return number * 0x10001 + owner + 1;
+	return sr_keymap_of_rank(number, owner) + 1;
 }
 
 static struct piece *piece_of(struct state *t, uint64_t key)

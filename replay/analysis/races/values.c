@@ -276,7 +276,7 @@ static int add_loads(struct sr_collect *c, const struct sr_value *v, uint32_t mo
 /* Did its rank find something else there the last time, or the same? */
 static int note_fetched(struct sr_collect *c, const struct sr_value *v, struct sr_collected_request *rq)
 {
-	const uint64_t key = (v->remote * 0x10001 + v->rank) * 0x10001 + v->from, now = sr_checksum(v->data, v->length, 0);
+	const uint64_t key = sr_keymap_of_rank(sr_keymap_of_rank(v->remote, v->rank), v->from), now = sr_checksum(v->data, v->length, 0);
 	uint64_t before;
 
 	if (sr_keymap_get(&c->last_fetched, key, &before)) {

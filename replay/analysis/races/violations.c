@@ -66,7 +66,7 @@ static void put(struct graph *g, struct sr_keymap *m, uint64_t key, uint64_t val
 
 static uint64_t key_of_word(uint32_t owner, uint64_t word)
 {
-	return word * 0x10001 + owner;
+	return sr_keymap_of_rank(word, owner);
 }
 
 /* ------------------------------------------------------------------ its edges */
@@ -98,7 +98,7 @@ static uint32_t *find_next_writes(struct graph *g)
 
 	for (uint32_t i = (uint32_t)g->order.n; next && i-- > 0;) {
 		const struct sr_access *a = at(g, i);
-		const uint64_t key = a->begin * 0x10001 + a->owner;
+		const uint64_t key = sr_keymap_of_rank(a->begin, a->owner);
 
 		next[i] = NONE;
 		if (a->kind != SR_ACCESS_WRITE && a->kind != SR_ACCESS_ATOMIC)

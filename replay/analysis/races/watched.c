@@ -66,7 +66,7 @@ static int by_call(const void *a, const void *b)
 
 static uint64_t key_of_word(uint32_t rank, uint64_t word)
 {
-	return word * 0x10001 + rank;
+	return sr_keymap_of_rank(word, rank);
 }
 
 static int note_stored(struct sr_race_watches *s, uint32_t rank, const struct sr_watch_access *a)
