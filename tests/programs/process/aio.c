@@ -23,12 +23,11 @@
 
 #include <linux/aio_abi.h>
 
+#include "asynchronous.h"
+
 #define BLOCK  4096
 #define BLOCKS 64
 #define RING_MAGIC 0xa10a10a1
-
-static FILE *out;
-static int file, in;
 
 /* What libaio finds at a context, in order to take events out of it by itself. */
 struct ring {
@@ -64,15 +63,6 @@ static struct iocb request(int opcode, void *buf, size_t n, off_t offset)
 	    .aio_nbytes = n,
 	    .aio_offset = offset,
 	};
-}
-
-static void print_sum(const char *what, const unsigned char *p, size_t n)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < n; i++)
-		sum = sum * 31 + p[i];
-	fprintf(out, "%s: %016lx\n", what, (long)sum);
 }
 
 /* Something that another run does not have. */
@@ -324,10 +314,7 @@ static void threads(void)
 	fprintf(out, "sums: %016lx %016lx\n", (long)sums[0], (long)sums[1]);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} cases[] = {
+static const struct a_case cases[] = {
     {"cached", cached},       {"direct", direct},             {"oddities", oddities}, {"by_eventfd", by_eventfd},
     {"abandoned", abandoned}, {"through_pipe", through_pipe}, {"threads", threads},
     {"copies", copies},
@@ -335,20 +322,5 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	char name[256];
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		if (argc < 3) {
-			puts(cases[i].name);
-		} else if (!strcmp(argv[1], cases[i].name)) {
-			out = fopen(argv[2], "w");
-			snprintf(name, sizeof(name), "%s.data", argv[2]);
-			file = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
-			snprintf(name, sizeof(name), "%s.in", argv[2]);
-			in = open(name, O_RDONLY);
-			cases[i].run();
-			fclose(out);
-		}
-	}
-	return 0;
+	return run_case(cases, sizeof(cases) / sizeof(cases[0]), argc, argv);
 }

@@ -23,22 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "asynchronous.h"
+
 #define BLOCK  4096
 #define BLOCKS 64
-
-static FILE *out;
-static int file, in;
-static char data_path[256];
-
-static void print_sum(const char *what, const void *bytes, size_t n)
-{
-	const unsigned char *p = bytes;
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < n; i++)
-		sum = sum * 31 + p[i];
-	fprintf(out, "%s: %016lx\n", what, (long)sum);
-}
 
 /* Something that another run does not have. */
 static void fill(void *bytes, size_t n)
@@ -448,10 +436,7 @@ static void unknown(void)
 	fprintf(out, "next descriptor: %d\n", dup(0));
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} cases[] = {
+static const struct a_case cases[] = {
     {"blocks", blocks},	    {"registered", registered}, {"names", names},     {"copies", copies},
     {"sockets", sockets},   {"timeouts", timeouts},	{"by_descriptor", by_descriptor},
     {"spins", spins},	    {"threads", threads},	{"unknown", unknown},
@@ -459,20 +444,5 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	char name[256];
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		if (argc < 3) {
-			puts(cases[i].name);
-		} else if (!strcmp(argv[1], cases[i].name)) {
-			out = fopen(argv[2], "w");
-			snprintf(data_path, sizeof(data_path), "%s.data", argv[2]);
-			file = open(data_path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-			snprintf(name, sizeof(name), "%s.in", argv[2]);
-			in = open(name, O_RDONLY);
-			cases[i].run();
-			fclose(out);
-		}
-	}
-	return 0;
+	return run_case(cases, sizeof(cases) / sizeof(cases[0]), argc, argv);
 }
