@@ -42,6 +42,12 @@ def path_of(name):
     return library if os.path.exists(library) else os.path.join(TESTS, "programs", "pgas", name)
 
 
+def sources_of(program):
+    """By name: one file, or those of a folder."""
+    folder = path_of(program)
+    return [os.path.join(program, n) for n in sorted(os.listdir(folder)) if n.endswith(".c")] if os.path.isdir(folder) else [program + ".c"]
+
+
 def edited(name, edits):
     with open(path_of(name), encoding="utf-8") as f:
         text = f.read()
@@ -54,11 +60,11 @@ def edited(name, edits):
 
 def compile_mutant(directory, program, name, edits):
     """The program, and the runtime; the file of that name is edited."""
-    source, out = os.path.join(directory, name), os.path.join(directory, program)
+    source, out = os.path.join(directory, "edited-" + os.path.basename(name)), os.path.join(directory, program)
     with open(source, "w", encoding="utf-8") as f:
         f.write(edited(name, edits))
-    sources = [source if n == name else path_of(n) for n in [program + ".c"] + LIBRARY]
-    status, _, err = run(["cc"] + FLAGS + ["-o", out] + sources + ["-libverbs", "-lm"], SECONDS)
+    sources = [source if n == name else path_of(n) for n in sources_of(program) + LIBRARY]
+    status, _, err = run(["cc"] + FLAGS + ["-I", path_of(program), "-o", out] + sources + ["-libverbs", "-lm"], SECONDS)
     if status:
         raise SystemExit(err)
     return out
@@ -166,7 +172,7 @@ def as_they_are(tap, directory, counts):
     """The programs without an edit have no such race."""
     for words, ranks in sorted({(m["run"], m["ranks"]) for m in MUTANTS.values()}):
         place = fresh(os.path.join(directory, "whole"))
-        program = compile_mutant(place, words.split()[0], words.split()[0] + ".c", [])
+        program = compile_mutant(place, words.split()[0], sources_of(words.split()[0])[0], [])
         _, races, err = find(place, program, {"run": words, "ranks": ranks})
         known = [m["known"] for m in MUTANTS.values() if m["run"] == words and "known" in m]
         loud = [r for r in races or [] if r["severity"] != "note" and not (known and is_one_of(r, known[0]))]

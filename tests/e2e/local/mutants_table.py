@@ -47,10 +47,10 @@ MUTANTS = {
     "cg-after": mutant("cg 24 2", 3, "cg.c", [("pgas_barrier(); /* nobody needs it any more */", "")], [("multiply", "solve|check")]),
     "cg-quiet": mutant("cg 24 2", 3, "cg.c", [("sizeof(double));\n\tpgas_quiet();", "sizeof(double));")], [("multiply", "multiply", "in-flight")]),
     # A lock, and a flag.  (Thieves of nqueens, uts and fib steal by chance: what does not happen is not found.)
-    "lock": mutant("races write-write-lock", 3, "races.c",
+    "lock": mutant("races write-write-lock", 3, "races/writes.c",
                    [("pgas_lock(OWNER, &shared->lock);\n\tput(OWNER);\n\tpgas_unlock(OWNER, &shared->lock);", "put(OWNER);")],
                    [("write_write_lock", "write_write_lock")]),
-    "raised-early": mutant("races write-write-flag", 3, "races.c",
+    "raised-early": mutant("races write-write-flag", 3, "races/writes.c",
                            [("static void write_write_flag(void)\n{\n\tif (is(0)) {\n\t\tput(OWNER);\n\t\traise_flag();",
                              "static void write_write_flag(void)\n{\n\tif (is(0)) {\n\t\traise_flag();\n\t\tput(OWNER);")],
                            [("write_write_flag", "write_write_flag")]),

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* loads.c: a WRITE and the loads of the memory's owner. */
+#include <unistd.h>
+
+#include "races.h"
+
+/* So that the load finds something new: it waits for the data's last word only. */
+static void load_racing(void)
+{
+	struct pgas_patience patience = {0};
+
+	if (is(0))
+		put(OWNER);
+	/* Not the last word, which may be a flag. */
+	while (is(OWNER) && !pgas_load(&shared->data[WORDS / 2]))
+		pgas_relax(&patience);
+}
+
+static void load_barrier(void)
+{
+	if (is(0))
+		put(OWNER);
+	pgas_barrier();
+	if (is(OWNER) && !pgas_load(&shared->data[0]))
+		pgas_fail("it is not there");
+}
+
+static void load_flag(void)
+{
+	if (is(0)) {
+		pgas_start_put(OWNER, shared->data, mine, BYTES);
+		pgas_start_put(OWNER, &shared->flag, &one, sizeof(one));
+	} else if (is(OWNER)) {
+		pgas_wait_for(&shared->flag, 1);
+		if (!pgas_load(&shared->data[0]))
+			pgas_fail("it is not there");
+	}
+	pgas_quiet();
+}
+
+/* One put, and the owner waits for this word of it. */
+static void load_word(size_t waits_for)
+{
+	usleep(is(0) ? 20000 : 0);
+	if (is(0)) {
+		put(OWNER);
+	} else if (is(OWNER)) {
+		pgas_wait_for(&shared->data[waits_for], 1);
+		other[0] = pgas_load(&shared->data[WORDS / 2]);
+	}
+}
+
+/* Data comes in ascending order: who sees its end sees all of it. */
+static void load_tail_flag(void)
+{
+	load_word(WORDS - 1);
+}
+
+static void load_head_flag(void)
+{
+	load_word(0);
+}
+
+/* The load comes first: it finds nothing new, and no recording has it. */
+static void load_early_racing(void)
+{
+	volatile uint64_t *words = shared->data;
+
+	if (is(OWNER) && words[5] + words[WORDS - 1])
+		pgas_fail("it was there");
+	usleep(20000);
+	if (is(0))
+		put(OWNER);
+}
+
+/* A word that nobody waits for, loaded in two places: that the first load orders the second one does not make it a flag. */
+static void load_twice_racing(void)
+{
+	volatile uint64_t *word = &shared->flag;
+	uint64_t sum;
+
+	if (is(0))
+		pgas_put(OWNER, &shared->flag, &one, sizeof(one));
+	if (!is(OWNER))
+		return;
+	usleep(20000);
+	sum = *word;
+	sum += *word;
+	if (sum > 2)
+		pgas_fail("nobody has written that");
+}
+
+/* The same, with a message after it. */
+static void load_early_flag(void)
+{
+	volatile uint64_t *words = shared->data;
+
+	if (is(OWNER)) {
+		if (words[5] + words[WORDS - 1])
+			pgas_fail("it was there");
+		pgas_put(0, &shared->flag, &one, sizeof(one));
+	} else if (is(0)) {
+		pgas_wait_for(&shared->flag, 1);
+		put(OWNER);
+	}
+}
+
+/* Many loads of one page, which is shown as a snapshot: a flag that came with it, and what it promises. */
+static void load_snapshot_flag(void)
+{
+	volatile uint64_t *words = shared->data;
+	uint64_t sum = 0;
+
+	if (is(0)) {
+		pgas_start_put(OWNER, shared->data, mine, BYTES);
+		pgas_start_put(OWNER, &shared->flag, &one, sizeof(one));
+	}
+	pgas_quiet();
+	pgas_barrier();
+	for (int i = 0; is(OWNER) && pgas_load(&shared->flag) && i < WORDS; i++)
+		sum += words[i];
+	if (is(OWNER) && sum != WORDS)
+		pgas_fail("it is not there");
+}
+
+/* Instructions that load and compute at once. */
+static void add_up(void)
+{
+	const double *numbers = (const double *)shared->data;
+	volatile double sum;
+	double all = 0;
+
+	for (int i = 0; i < WORDS; i++)
+		all += numbers[i];
+	sum = all;
+	(void)sum;
+}
+
+static void load_sum_racing(void)
+{
+	if (is(0))
+		pgas_put(1, &shared->data[WORDS / 2], mine, BYTES / 2);
+	else if (is(1))
+		add_up();
+}
+
+static void load_sum_barrier(void)
+{
+	if (is(0))
+		pgas_put(1, &shared->data[WORDS / 2], mine, BYTES / 2);
+	pgas_barrier();
+	if (is(1))
+		add_up();
+}
+
+static void load_counter(void)
+{
+	if (is(0)) {
+		put(OWNER);
+		pgas_fetch_add(OWNER, &shared->counter, 1);
+	} else if (is(OWNER)) {
+		wait_for_counter();
+		if (!pgas_load(&shared->data[0]))
+			pgas_fail("it is not there");
+	}
+}
+
+/* The counter has its value when it is looked at: no load of it waits. */
+static void load_late_counter(void)
+{
+	if (is(0)) {
+		pgas_fetch_add(OWNER, &shared->counter, 1);
+	} else if (is(OWNER)) {
+		usleep(50000);
+		while (!pgas_load(&shared->counter))
+			;
+	}
+}
+
+/* Rank 1 loads from its own memory. */
+static void load_socket(void)
+{
+	char byte = 1;
+	int fd = meet();
+
+	if (is(0)) {
+		put(1);
+		if (write(fd, &byte, 1) != 1)
+			pgas_fail("cannot write");
+	} else if (is(1)) {
+		if (read(fd, &byte, 1) != 1)
+			pgas_fail("cannot read");
+		if (!pgas_load(&shared->data[0]))
+			pgas_fail("it is not there");
+	}
+}
+
+static void load_early_socket(void)
+{
+	char byte = 1;
+	int fd = meet();
+
+	if (is(0)) {
+		if (write(fd, &byte, 1) != 1)
+			pgas_fail("cannot write");
+		put(1);
+	} else if (is(1)) {
+		if (read(fd, &byte, 1) != 1)
+			pgas_fail("cannot read");
+		other[0] = pgas_load(&shared->data[0]);
+	}
+}
+
+const struct pgas_case loads_cases[] = {
+    {"load-sum-racing", load_sum_racing},
+    {"load-sum-barrier", load_sum_barrier},
+    {"load-racing", load_racing},
+    {"load-barrier", load_barrier},
+    {"load-flag", load_flag},
+    {"load-tail-flag", load_tail_flag},
+    {"load-head-flag", load_head_flag},
+    {"load-early-racing", load_early_racing},
+    {"load-twice-racing", load_twice_racing},
+    {"load-early-flag", load_early_flag},
+    {"load-snapshot-flag", load_snapshot_flag},
+    {"load-counter", load_counter},
+    {"load-late-counter", load_late_counter},
+    {"load-socket", load_socket},
+    {"load-early-socket", load_early_socket},
+    {0},
+};
