@@ -297,6 +297,16 @@ static void say_doubts(const struct sr_races *r)
 		sr_note("%" PRIu64 " ordered pairs were not looked at for barriers between them (--predict=lockset)", r->not_asked);
 }
 
+/* The trace names only those that were loaded when it began. */
+static void name_libraries(struct sr_call_sites *sites, const struct sr_races *r)
+{
+	for (size_t i = 0; i < r->stacks->libraries_n; i++) {
+		const struct sr_race_library *l = &r->stacks->libraries[i];
+
+		sr_call_sites_add(sites, sr_trace_rank_number(r->how.trace, l->rank), l->path, l->begin, l->end);
+	}
+}
+
 static int print_all(const struct options *o, struct sr_races *r)
 {
 	struct output x = {.o = o,
@@ -312,6 +322,8 @@ static int print_all(const struct options *o, struct sr_races *r)
 		status = SR_EXIT_FAILED;
 	else if (!x.sites || !x.list || !x.cycles)
 		status = sr_fail("no memory left");
+	if (!status && r->stacks)
+		name_libraries(x.sites, r);
 	for (size_t i = 0; i < r->n && !status; i++)
 		put_race(&x, &r->races[i], i + 1);
 	for (size_t i = 0; i < r->consistency.n && !status; i++)

@@ -23,7 +23,7 @@ struct watching {
 
 /* A rank's replay, and its files. */
 struct watched_rank {
-	char file[128], verdict[128], stack_file[128];
+	char file[128], verdict[128], stack_file[128], said[128]; /* said: its standard error */
 	pid_t child; /* 0: it has ended, or has not begun */
 	int failed;  /* -errno */
 };
@@ -33,16 +33,16 @@ static int32_t number_of(const struct watching *w, size_t rank)
 	return w->how->links->ranks[rank].number;
 }
 
-/* The child: replays one rank, and says nothing. */
+/* The child: replays one rank, and keeps what it says to itself. */
 static void __attribute__((noreturn)) run_replay(const struct watching *w, const struct watched_rank *r, int32_t rank)
 {
 	char number[16];
-	int nothing = open("/dev/null", O_RDWR);
+	int nothing = open("/dev/null", O_RDWR), said = open(r->said, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
 	snprintf(number, sizeof(number), "%d", rank);
 	dup2(nothing, STDIN_FILENO);
 	dup2(nothing, STDOUT_FILENO);
-	dup2(nothing, STDERR_FILENO);
+	dup2(said < 0 ? nothing : said, STDERR_FILENO);
 	execl("/proc/self/exe", "sreplay", "replay", "--quiet", "--rank", number, "--json", r->verdict, "--watch", r->file, "--stacks", r->stack_file,
 	      w->dir, (char *)NULL);
 	_exit(SR_EXIT_FAILED);
@@ -69,6 +69,29 @@ static bool was_exact(const struct watched_rank *r)
 	return exact;
 }
 
+/* The last line that it said; "" if there is none.  The caller's to free. */
+static char *last_words(const struct watched_rank *r)
+{
+	FILE *f = fopen(r->said, "r");
+	char *line = NULL;
+	size_t room = 0;
+
+	while (f && getline(&line, &room, f) >= 0)
+		line[strcspn(line, "\n")] = '\0';
+	if (f)
+		fclose(f);
+	return line ? line : strdup("");
+}
+
+static void say_doubt(const struct watching *w, size_t rank, const struct watched_rank *r)
+{
+	char *words = last_words(r), *reason = words && !strncmp(words, "sreplay: ", 9) ? words + 9 : words;
+
+	sr_note("the replay of rank %d is not exact: races of its loads and stores are no more than possible%s%s%s", number_of(w, rank),
+		reason && *reason ? " (" : "", reason ? reason : "", reason && *reason ? ")" : "");
+	free(words);
+}
+
 /* Says what is to be watched, and starts the replay. */
 static void start(const struct watching *w, const struct sr_race_model *m, size_t rank, struct watched_rank *r)
 {
@@ -78,6 +101,7 @@ static void start(const struct watching *w, const struct sr_race_model *m, size_
 	snprintf(r->file, sizeof(r->file), "%s/stores-%d", w->place, number);
 	snprintf(r->verdict, sizeof(r->verdict), "%s/verdict-%d", w->place, number);
 	snprintf(r->stack_file, sizeof(r->stack_file), "%s/stacks-%d", w->place, number);
+	snprintf(r->said, sizeof(r->said), "%s/said-%d", w->place, number);
 	ranges = sr_race_watches_ask(m, (uint32_t)rank, r->file);
 	if (ranges < 0) {
 		r->failed = ranges;
@@ -111,8 +135,8 @@ static int take(struct watching *w, size_t rank, const struct watched_rank *r)
 	const uint32_t *threads;
 	int ret = r->failed;
 
-	if (!ret && !access(r->verdict, F_OK) && !was_exact(r)) {
-		sr_note("the replay of rank %d is not exact: races of its loads and stores are no more than possible", number);
+	if (!ret && !was_exact(r)) {
+		say_doubt(w, rank, r);
 		w->s->doubts[rank] |= SR_DOUBT_REPLAY;
 	}
 	if (sr_trace_threads(w->how->trace, number, &threads) > 1)
@@ -124,6 +148,7 @@ static int take(struct watching *w, size_t rank, const struct watched_rank *r)
 	unlink(r->file);
 	unlink(r->verdict);
 	unlink(r->stack_file);
+	unlink(r->said);
 	return ret;
 }
 

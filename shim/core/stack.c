@@ -59,6 +59,17 @@ uint64_t sr_stack_place(uint64_t address)
 	return mix(name_of(found.dlfo_link_map), address - found.dlfo_link_map->l_addr) | 1;
 }
 
+const char *sr_stack_library(uint64_t address, uint64_t *begin, uint64_t *end)
+{
+	struct dl_find_object found;
+
+	if (_dl_find_object((void *)address, &found))
+		return NULL;
+	*begin = (uintptr_t)found.dlfo_map_start;
+	*end = (uintptr_t)found.dlfo_map_end;
+	return found.dlfo_link_map->l_name;
+}
+
 static uint64_t find_in(const struct link_map *library, uint64_t place, uint64_t in_page)
 {
 	const uint64_t name = name_of(library);

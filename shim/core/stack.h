@@ -26,6 +26,8 @@ struct sr_stack {
 
 /* An address in code, named like that. */
 uint64_t sr_stack_place(uint64_t address);
+/* The library that this address is in: where it lies, and its path, which is "" for the program.  NULL: none. */
+const char *sr_stack_library(uint64_t address, uint64_t *begin, uint64_t *end);
 /* Where the code is that has this name, if it was at `recorded` in another run; place 0: not known, so there.  0: nowhere.
  * No other thread may load libraries meanwhile. */
 uint64_t sr_stack_find(uint64_t place, uint64_t recorded);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/replay/stacks.h"
 
+#include <string.h>
 #include <sys/mman.h>
 
 #include "logd/base/lock.h"
@@ -11,7 +12,8 @@
 #include "shim/memory/heap.h"
 
 #define PLACES 512  /* sites of threads whose last stack is remembered */
-#define NAMES  4096 /* stacks that are remembered as named */
+#define NAMES  4096 /* stacks, sites and libraries that are remembered as named */
+#define LIBRARY_PATH 512 /* longer ones are not told */
 
 static struct {
 	int fd;
@@ -55,6 +57,23 @@ static bool is_named(uint64_t hash)
 	return was;
 }
 
+/* Of a library that is loaded later the trace has no name. */
+static void write_library(uint64_t address)
+{
+	struct {
+		struct sr_stack_object object;
+		char path[LIBRARY_PATH];
+	} r = {0};
+	const char *path = sr_stack_library(address, &r.object.begin, &r.object.end);
+	const size_t n = path ? strlen(path) : 0;
+
+	if (!n || n > sizeof(r.path) || is_named(r.object.begin))
+		return;
+	r.object.path = (uint32_t)n;
+	memcpy(r.path, path, n);
+	sr_syscall(SYS_write, self.fd, SR_ARG(&r), (long)(sizeof(r.object) + n), 0, 0, 0);
+}
+
 static void write_note(const struct sr_thread *t, uint64_t fault, uint64_t site,
 		       const struct sr_stack *s)
 {
@@ -70,8 +89,10 @@ static void write_note(const struct sr_thread *t, uint64_t fault, uint64_t site,
 
 	if (!is_named(s->hash))
 		r.note.frames = s->n;
-	for (uint32_t i = 0; i < r.note.frames; i++)
+	for (uint32_t i = 0; i < r.note.frames; i++) {
+		write_library(s->frames[i]);
 		r.frames[i] = s->frames[i];
+	}
 	sr_syscall(SYS_write, self.fd, SR_ARG(&r),
 		   (long)(sizeof(r.note) + r.note.frames * sizeof(uint64_t)), 0, 0, 0);
 }
@@ -120,7 +141,9 @@ void sr_stacks_code(uint64_t pc)
 		return;
 	n.code = sr_stack_place(pc);
 	sr_lock(&self.lock);
-	if (!is_named(n.code))
+	if (!is_named(n.code)) {
+		write_library(pc);
 		sr_syscall(SYS_write, self.fd, SR_ARG(&n), sizeof(n), 0, 0, 0);
+	}
 	sr_unlock(&self.lock);
 }

@@ -20,6 +20,9 @@ void sr_call_sites_free(struct sr_call_sites *s);
 /* "post_send at worker (uts.c:97)", or as much as is known.  Valid until the next call. */
 const char *sr_call_sites_call(struct sr_call_sites *s, int32_t rank, uint32_t thread, uint64_t sn);
 
+/* A library that the rank loaded later: sr_symbols_add(). */
+void sr_call_sites_add(struct sr_call_sites *s, int32_t rank, const char *path, uint64_t begin, uint64_t end);
+
 /* "worker (uts.c:97)" of a return address. */
 const char *sr_call_sites_address(struct sr_call_sites *s, int32_t rank, uint64_t return_address);
 

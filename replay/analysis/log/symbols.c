@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "logd/trace/read_trace.h"
+#include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/objects.h"
 
 #define FRAMES_SHOWN 12
@@ -35,7 +36,7 @@ struct site {
 struct sr_symbols {
 	Dwfl *dwfl;
 	struct object *objects;
-	size_t n_objects;
+	size_t n_objects, room_objects;
 	struct site *sites; /* open addressing; a power of two of them */
 	size_t n_sites, room_sites;
 };
@@ -85,7 +86,8 @@ struct sr_symbols *sr_symbols_new(const json_t *objects)
 		return NULL;
 	s->dwfl = dwfl_begin(&offline_callbacks);
 	s->n_objects = json_array_size(objects);
-	s->objects = calloc(s->n_objects + 1, sizeof(*s->objects));
+	s->room_objects = s->n_objects + 1;
+	s->objects = calloc(s->room_objects, sizeof(*s->objects));
 	s->room_sites = 64;
 	s->sites = calloc(s->room_sites, sizeof(*s->sites));
 	if (!s->dwfl || !s->objects || !s->sites) {
@@ -96,6 +98,16 @@ struct sr_symbols *sr_symbols_new(const json_t *objects)
 	for (size_t i = 0; i < s->n_objects; i++)
 		fill_object(&s->objects[i], json_array_get(objects, i));
 	return s;
+}
+
+void sr_symbols_add(struct sr_symbols *s, const char *path, uint64_t begin, uint64_t end)
+{
+	struct object *o = sr_grow((void **)&s->objects, s->n_objects, &s->room_objects, sizeof(*o));
+
+	if (!o)
+		return;
+	*o = (struct object){.path = strdup(path), .start = begin, .end = end, .base = begin};
+	s->n_objects++;
 }
 
 void sr_symbols_free(struct sr_symbols *s)

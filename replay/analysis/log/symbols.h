@@ -20,6 +20,9 @@ struct sr_symbols;
 struct sr_symbols *sr_symbols_new(const json_t *objects);
 void sr_symbols_free(struct sr_symbols *s);
 
+/* A library that was loaded later.  It counts where no other object lies. */
+void sr_symbols_add(struct sr_symbols *s, const char *path, uint64_t begin, uint64_t end);
+
 /*
  * The call that returns to this address: "main (prog.c:12)", "main+0x1f (prog)" or "prog+0x115f";
  * "" if no file is known for it.  Valid as long as s.

@@ -2,6 +2,7 @@
 #include "replay/analysis/races/stacks.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,10 +42,25 @@ static int keep_frames(struct sr_race_stacks *s, uint32_t rank, const struct sr_
 	return sr_keymap_put(&s->places, key(rank, note->hash), at);
 }
 
+static int keep_library(struct sr_race_stacks *s, uint32_t rank, const struct sr_stack_object *o, FILE *f)
+{
+	struct sr_race_library *at = sr_grow((void **)&s->libraries, s->libraries_n, &s->libraries_room, sizeof(*at));
+
+	if (!at || o->path > PATH_MAX)
+		return at ? -EIO : -ENOMEM;
+	*at = (struct sr_race_library){calloc(1, o->path + 1), o->begin, o->end, rank};
+	if (!at->path)
+		return -ENOMEM;
+	s->libraries_n++;
+	return fread(at->path, o->path, 1, f) == 1 ? 0 : -EIO;
+}
+
 static int keep(struct sr_race_stacks *s, uint32_t rank, const struct sr_stack_note *note, FILE *f)
 {
 	struct sr_race_stack_note *at;
 
+	if (note->path)
+		return keep_library(s, rank, (const struct sr_stack_object *)note, f);
 	if (!note->hash)
 		return sr_keymap_put(&s->codes, key(rank, note->site), note->code);
 	at = sr_grow((void **)&s->notes, s->n, &s->room, sizeof(*at));
@@ -98,6 +114,9 @@ void sr_race_stacks_sort(struct sr_race_stacks *s)
 
 void sr_race_stacks_free(struct sr_race_stacks *s)
 {
+	for (size_t i = 0; i < s->libraries_n; i++)
+		free(s->libraries[i].path);
+	free(s->libraries);
 	free(s->notes);
 	free(s->frames);
 	sr_keymap_free(&s->places);

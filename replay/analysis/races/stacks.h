@@ -17,6 +17,12 @@ struct sr_race_stacks {
 	size_t frames_n, frames_room;
 	struct sr_keymap places; /* of a stack's frames: of its hash, by rank */
 	struct sr_keymap codes;  /* of sites, by rank */
+	struct sr_race_library {
+		char *path;
+		uint64_t begin, end;
+		uint32_t rank;
+	} *libraries; /* that the ranks had loaded, not all of them */
+	size_t libraries_n, libraries_room;
 };
 
 /* A file that the replay of a rank has written.  0, -ENOMEM or -EIO. */

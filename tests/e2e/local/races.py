@@ -4,14 +4,15 @@
 
     races.py [programs|CASE...]
 
-Without a word the cases of races.c; `programs`: all others.
+Without a word the cases of races; `programs`: all others.
 
-Each case of tests/programs/pgas/races.c is recorded with all ranks and clocks; what is found must be what the case has,
+Each case of tests/programs/pgas/races is recorded with all ranks and clocks; what is found must be what the case has,
 and nothing else: as errors, warnings and notes.
 """
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 
@@ -95,7 +96,7 @@ WHOLE = {"steal fenced 3": 2, "laplace": 4, "mcop 12": 4, "is 1024 2": 4, "knaps
 
 
 def record(directory, name, ranks, may_be_wrong=False, option=""):
-    out, trace = fresh(os.path.join(directory, "out")), os.path.join(directory, name.replace(" ", "-") + ".srec")
+    out, trace = fresh(os.path.join(directory, "out")), os.path.join(directory, name.replace(" ", "-").replace("/", "-") + ".srec")
     group = ",".join(str(i) for i in range(ranks))
     words = name.split() if name not in LITMUS and name not in LOCKS else ["races", name]
     status, _, err = run([SOFTDEV, "--", os.path.join(PROGRAMS, "pgasrun"), "-n", str(ranks), "-t", str(SECONDS), "-o", out,
@@ -298,6 +299,27 @@ def guppie(tap, directory):
         tap.ok({"READ", "WRITE"} in pairs, words + ": and so they do without a replay", "%s\n%s" % (failed, loud))
 
 
+def loaded(tap, directory):
+    """The code that races is in a library of which the recording began to know nothing."""
+    trace, failed = record(fresh(os.path.join(directory, "loaded")), "loads_main %s write-write-racing" % os.path.join(PROGRAMS, "races_module.so"), 3)
+    loud = find(trace)[0] if failed is None else None
+    names = ["%s, called by %s" % (a["place"], ", ".join(a["frames"])) for r in loud or [] for a in r["accesses"]]
+    tap.ok(names and all("transfer.c:" in n and "main (main.c:" in n for n in names), "a library that is loaded later: its lines are in the report",
+           "%s\n%s" % (failed, names))
+
+
+def changed(tap, directory):
+    """What cannot be replayed says why, and what the ranks store is not seen."""
+    directory = fresh(os.path.join(directory, "changed"))
+    program = os.path.join(directory, "races")
+    shutil.copy(os.path.join(PROGRAMS, "races"), program)
+    trace, failed = record(directory, program + " load-flag", 3)
+    shutil.copy("/bin/true", program)
+    status, _, err = run([SREPLAY, "races", trace], SECONDS) if failed is None else (None, None, failed)
+    tap.ok(status == 0 and err.count("is not exact") == 3 and "is not the file that was recorded" in err, "a program that has changed: why it is not replayed is said",
+           "%s %s" % (status, err))
+
+
 def options(tap, directory):
     trace, failed = record(fresh(os.path.join(directory, "again")), "write-write-racing", 3)
     quiet = os.path.join(directory, "quiet")
@@ -326,7 +348,7 @@ def main():
     by_group = {"overtaken": OVERTAKEN, "locks": LOCKS, "lockset": LOCKSET, "lifetimes": LIFETIMES, "fetches": FETCHES, "orders": ORDERS, "consistency": SC, "connections": CONNECTIONS,
                 "pipelines": PIPELINES}
     others = ["%s %s" % (group, name) for group, names in by_group.items() for name in names]
-    others += list(WHOLE) + ["steal", "knapsack", "guppie", "options", "datagrams", "at_once"]
+    others += list(WHOLE) + ["steal", "knapsack", "guppie", "options", "datagrams", "at_once", "loaded", "changed"]
     names = others if sys.argv[1:] == ["programs"] else sys.argv[1:] or list(LITMUS)
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
@@ -363,7 +385,7 @@ def main():
             elif name in WHOLE:
                 whole(tap, directory, name)
             else:
-                {"steal": steal, "knapsack": knapsack, "guppie": guppie, "options": options, "datagrams": datagrams, "at_once": at_once}[name](tap, directory)
+                {"steal": steal, "knapsack": knapsack, "guppie": guppie, "options": options, "datagrams": datagrams, "at_once": at_once, "loaded": loaded, "changed": changed}[name](tap, directory)
     tap.finish()
 
 
