@@ -52,7 +52,7 @@ char *sr_race_place(struct sr_call_sites *sites, const struct sr_races *r, const
 /* What is below main is the C library's, and ours. */
 static bool is_below_main(const char *frame)
 {
-	return !strncmp(frame, "main_below", 10) || !strncmp(frame, "__libc_start", 12) || !strncmp(frame, "start_thread", 12);
+	return !strncmp(frame, "sr_main_below", 13) || !strncmp(frame, "__libc_start", 12) || !strncmp(frame, "start_thread", 12);
 }
 
 json_t *sr_race_frames(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t stack)

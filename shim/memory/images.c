@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/memory/images.h"
 
+#include <dlfcn.h>
 #include <link.h>
+#include <string.h>
 #include <sys/auxv.h>
-
 
 static struct image {
 	uintptr_t start, size;
@@ -42,4 +43,11 @@ bool sr_is_vdso(const void *code)
 bool sr_is_loader(const void *code)
 {
 	return (uintptr_t)code - loader.start < loader.size;
+}
+
+bool sr_is_unwinder(const void *code)
+{
+	struct dl_find_object object;
+
+	return !_dl_find_object((void *)code, &object) && strstr(object.dlfo_link_map->l_name, "/libgcc_s.so");
 }

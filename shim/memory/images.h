@@ -2,7 +2,8 @@
 /*
  * images.h: finds the images whose code differs on another machine: the vDSO, which belongs
  * to the kernel, and the dynamic linker, which chooses libraries that suit the processor.
- * What they do for the program is not recorded.
+ * What they do for the program is not recorded.  With them the unwinder, which works on the
+ * list of the libraries that are loaded: a replay has fewer.
  */
 #ifndef SHIM_MEMORY_IMAGES_H
 #define SHIM_MEMORY_IMAGES_H
@@ -15,5 +16,8 @@ void sr_images_find(void);
 
 bool sr_is_vdso(const void *code);
 bool sr_is_loader(const void *code);
+
+/* libgcc's, which comes with the first thread that ends, if the program is not linked with it.  Safe in a handler. */
+bool sr_is_unwinder(const void *code);
 
 #endif

@@ -39,6 +39,9 @@
 #define SEARCH_TURN_MAX 1800
 #define FIND_MAX      32
 #define STEPS_MAX     4096 /* in all, with those in the shim's own code */
+/* An exception takes some 10,000 through a handful of frames; after so many the next instruction is to do. */
+#define UNWINDER_STEPS	   32768
+#define UNWINDER_STEPS_MAX 262144
 /* A string instruction of more elements, such as a memset of megabytes, is not stepped through: each costs a thousand times as much so. */
 #define REPEATS_MAX   160
 /* It came back so often within a short turn: a tight loop, in which a register counts. */
@@ -57,6 +60,9 @@ static struct {
 	bool for_signal;        /* it has signals to be delivered; else it is to give the run token away */
 	uint64_t token;         /* the run token's word, as it was when it began */
 	uint32_t steps, looked;
+	uint64_t unwinder_sp; /* at the unwinder's last step, 0 if there was none */
+	uint32_t unwinder_steps;
+	bool unwinding;
 	uintptr_t began_at, last; /* the instruction at which it began, and the one before this */
 	uint64_t began_with[16];
 	char vectors[XMM_BYTES];
@@ -407,7 +413,9 @@ static bool is_place(uintptr_t pc)
 	if (!step.closed && step.looked < step.turn_max)
 		return false;
 	kind = suits(pc);
-	return kind == BREAKPOINT_JUMP || (kind == BREAKPOINT_TRAP && (step.looked >= step.turn_max + FIND_MAX || is_delicate(pc)));
+	/* What a trap costs is little beside the unwinder. */
+	return kind == BREAKPOINT_JUMP ||
+	       (kind == BREAKPOINT_TRAP && (step.unwinder_steps || step.looked >= step.turn_max + FIND_MAX || is_delicate(pc)));
 }
 
 /* The program's own address: a probe of exposed memory may have its instruction elsewhere. */
@@ -456,6 +464,44 @@ static bool is_string(uintptr_t pc)
 	return encoding_of((const uint8_t *)pc, &e) && e.op.class == INSN_STRING && e.repeat;
 }
 
+static void begin_turn(void)
+{
+	step.looked = step.returns = 0;
+	step.closed = step.changed = step.other_vectors = step.counts = step.pauses = false;
+	sr_place_words_begin();
+	memset(&step.place.p, 0, sizeof(step.place.p));
+}
+
+/* In what the unwinder calls, too, which has the stack below it. */
+static bool is_unwinding(uintptr_t pc, uint64_t sp)
+{
+	if (!sr_is_unwinder((const void *)pc))
+		return sp <= step.unwinder_sp;
+	step.unwinder_sp = sp;
+	return true;
+}
+
+static void step_through_unwinder(struct sr_thread *t, ucontext_t *uc, uintptr_t pc)
+{
+	step.unwinding = true;
+	if (++step.unwinder_steps > UNWINDER_STEPS)
+		step.turn_max = 0;
+	if (step.unwinder_steps > UNWINDER_STEPS_MAX || is_delicate(pc) || sr_frame_leaves(pc))
+		stop_later(t, uc);
+	else
+		uc->uc_mcontext.gregs[REG_EFL] |= FLAG_STEP;
+}
+
+/* What it leaves in vector registers matters to nobody, and has addresses in the list of libraries. */
+static void leave_unwinder(const ucontext_t *uc)
+{
+	step.unwinding = false;
+	memcpy(step.vectors, (const char *)uc->uc_mcontext.fpregs + XMM_AT, XMM_BYTES);
+	/* The turn began in what the unwinder had called, which is skipped from now on. */
+	if (step.began_with[REGISTER_SP] <= step.unwinder_sp)
+		begin_turn();
+}
+
 /* The thread is about to execute another instruction. */
 static void look(struct sr_thread *t, ucontext_t *uc)
 {
@@ -464,10 +510,14 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 	uint64_t r[16];
 
 	/*
-	 * What ld.so works on lies elsewhere in a replay, where fewer libraries are loaded, so no place there would be found
-	 * again.  It is soon done, and the thread is asked again.  So it is behind a handler, where all signals are blocked: a
-	 * step there would kill the thread.
+	 * What ld.so and the unwinder work on lies elsewhere in a replay, where fewer libraries are loaded, so no place there
+	 * would be found again.  ld.so is soon done, and the thread is asked again.  So it is behind a handler, where all signals
+	 * are blocked: a step there would kill the thread.  Programs that throw much are hardly ever outside of the unwinder.
 	 */
+	if (is_unwinding(pc, (uint64_t)*decode_register(uc, REGISTER_SP))) {
+		step_through_unwinder(t, uc, pc);
+		return;
+	}
 	if (sr_is_loader((const void *)pc) || sr_frame_leaves(pc)) {
 		stop_later(t, uc);
 		return;
@@ -488,6 +538,8 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 	}
 	if (is_within || is_in_shim(pc) || probes_is_section(uc))
 		return;
+	if (step.unwinding)
+		leave_unwinder(uc);
 	for (uint8_t i = 0; i < 16; i++)
 		r[i] = (uint64_t)*decode_register(uc, i);
 	sr_place_words_stack(r[REGISTER_SP], t->stack_top);
@@ -533,12 +585,11 @@ static bool begin_steps(struct sr_thread *t, const ucontext_t *uc, bool for_sign
 	t->signals.stepped = true;
 	step.for_signal = for_signal;
 	step.token = t->run_token.word;
-	step.steps = step.looked = step.returns = 0;
-	sr_place_words_begin();
-	step.last = 0;
+	step.steps = step.unwinder_steps = 0;
+	step.unwinder_sp = step.last = 0;
+	step.unwinding = false;
+	begin_turn();
 	step.turn_max = step.hurries ? TURN_MAX : for_signal && !sr_place_words_progressed() ? SEARCH_TURN_MAX : LONG_TURN_MAX;
-	step.closed = step.changed = step.other_vectors = step.counts = step.pauses = false;
-	memset(&step.place.p, 0, sizeof(step.place.p));
 	return true;
 }
 

@@ -4,17 +4,13 @@
 #include <alloca.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-
-#include "logd/base/page.h"
-#include "logd/base/compiler.h"
-#include "logd/base/rawsys.h"
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "logd/base/compiler.h"
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/next.h"
 #include "shim/core/thread.h"
@@ -37,7 +33,7 @@ extern void *__libc_stack_end;
 
 SR_EXPORT start_function __libc_start_main;
 
-static main_function *program_main;
+main_function *sr_program_main SR_HIDDEN;
 static uintptr_t pinned;
 
 uintptr_t sr_main_stack_start(void)
@@ -68,17 +64,41 @@ void sr_main_stack_pin(uintptr_t place)
 	pinned = place;
 }
 
-static __attribute__((noinline)) int main_below(size_t distance, int argc, char **argv, char **env)
-{
-	void *room = alloca(distance);
-	int status;
+/*
+ * Runs main so far below this frame.  Nothing but zeros lies between, nor where the frames of forget_stack and what it
+ * calls have been: places of signals are known by what is on the stack, up to here.
+ */
+int sr_main_below(size_t distance, int argc, char **argv, char **env) SR_HIDDEN;
 
-	/* Use room before and after the call, or the compiler would remove the allocation. */
-	__asm__ volatile("" : : "r"(room) : "memory");
-	status = program_main(argc, argv, env);
-	__asm__ volatile("" : : "r"(room) : "memory");
-	return status;
-}
+__asm__(".pushsection .text\n"
+	".type sr_main_below, @function\n"
+	".hidden sr_main_below\n"
+	"sr_main_below:\n"
+	".cfi_startproc\n"
+	"	push %rbp\n"
+	".cfi_def_cfa_offset 16\n"
+	".cfi_offset %rbp, -16\n"
+	"	mov %rsp, %rbp\n"
+	".cfi_def_cfa_register %rbp\n"
+	"	sub %rdi, %rsp\n"
+	"	and $-16, %rsp\n"
+	"	mov %rcx, %r8\n"
+	"	lea -1024(%rsp), %rdi\n"
+	"	mov %rbp, %rcx\n"
+	"	sub %rdi, %rcx\n"
+	"	shr $3, %rcx\n"
+	"	xor %eax, %eax\n"
+	"	rep stosq\n"
+	"	mov %esi, %edi\n"
+	"	mov %rdx, %rsi\n"
+	"	mov %r8, %rdx\n"
+	"	call *sr_program_main(%rip)\n"
+	"	leave\n"
+	".cfi_def_cfa %rsp, 8\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size sr_main_below, . - sr_main_below\n"
+	".popsection\n");
 
 static __attribute__((noinline)) void clear_below(size_t n)
 {
@@ -114,8 +134,8 @@ static int run_main(int argc, char **argv, char **env)
 	 * the recording used randomised addresses: start main where it is.
 	 */
 	if (here <= pinned || here - pinned > 2 * ROOM)
-		return program_main(argc, argv, env);
-	return main_below(here - pinned, argc, argv, env);
+		return sr_program_main(argc, argv, env);
+	return sr_main_below(here - pinned, argc, argv, env);
 }
 
 SR_EXPORT int __libc_start_main(main_function *program, int argc, char **argv, void (*init)(void),
@@ -124,6 +144,6 @@ SR_EXPORT int __libc_start_main(main_function *program, int argc, char **argv, v
 	SR_NEXT(next, "__libc_start_main");
 	start_function *real = (start_function *)sr_next(&next);
 
-	program_main = program;
+	sr_program_main = program;
 	return real(pinned ? run_main : program, argc, argv, init, fini, rtld_fini, stack_end);
 }
