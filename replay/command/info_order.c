@@ -12,6 +12,7 @@
 #include "shim/core/call.h"
 
 #define COMPLETION_QUEUES 256 /* a power of two */
+#define QUEUES		  8192 /* likewise */
 
 typedef unsigned long long ull;
 
@@ -36,11 +37,18 @@ struct last {
 	uint64_t queue;
 };
 
+/* How often a send or receive queue had its turn, with one completion or several. */
+struct turns {
+	uint64_t cq; /* 0: free */
+	uint64_t queue, n;
+};
+
 struct sr_info_order {
 	struct sr_encoded *of[CLASSES];
 	enum class before; /* of the last call, to which a REPEAT belongs */
 	struct last last[COMPLETION_QUEUES];
-	uint64_t completions, picks;
+	struct turns turns[QUEUES];
+	uint64_t completions, picks, entries;
 	uint64_t asynchronous, changing, without_clocks, dropped;
 };
 
@@ -127,6 +135,48 @@ static struct last *last_of(struct sr_info_order *o, uint64_t cq)
 	return NULL;
 }
 
+/* More than so many queues are not told from each other: each turn counts as one of its own. */
+static void note_turn(struct sr_info_order *o, uint64_t cq, uint64_t queue)
+{
+	uint32_t at = (uint32_t)((cq ^ queue << 20) * 0x9e3779b97f4a7c15ull >> 32);
+
+	for (uint32_t i = 0; i < QUEUES; i++) {
+		struct turns *t = &o->turns[(at + i) % QUEUES];
+
+		if (t->cq && (t->cq != cq || t->queue != queue))
+			continue;
+		*t = (struct turns){cq, queue, t->n + 1};
+		return;
+	}
+	o->entries++;
+}
+
+/*
+ * The fewest entries that tell the order of the completion queue: where each turn of the queues is, but for those of
+ * one of them, which are in between.
+ */
+static uint64_t entries_of(const struct sr_info_order *o, uint64_t cq)
+{
+	uint64_t sum = 0, most = 0;
+
+	for (uint32_t i = 0; i < QUEUES; i++) {
+		if (o->turns[i].cq != cq)
+			continue;
+		sum += o->turns[i].n;
+		most = o->turns[i].n > most ? o->turns[i].n : most;
+	}
+	return sum - most;
+}
+
+static void end_picks(struct sr_info_order *o)
+{
+	for (uint32_t i = 0; i < COMPLETION_QUEUES; i++)
+		if (o->last[i].cq)
+			o->entries += entries_of(o, o->last[i].cq);
+	memset(o->last, 0, sizeof(o->last));
+	memset(o->turns, 0, sizeof(o->turns));
+}
+
 static uint64_t queue_of(uint32_t qp_num, uint32_t opcode)
 {
 	return (uint64_t)qp_num << 1 | (opcode & IBV_WC_RECV ? 1 : 0);
@@ -162,6 +212,8 @@ static void note_picks(struct sr_info_order *o, const struct sr_log_kinds *kinds
 			return;
 		o->completions++;
 		o->picks += l && l->cq && l->queue != queue;
+		if (l && (!l->cq || l->queue != queue))
+			note_turn(o, cq, queue);
 		if (l)
 			*l = (struct last){cq, queue};
 	}
@@ -201,7 +253,7 @@ void sr_info_order_end_stream(struct sr_info_order *o)
 	for (int i = 0; i < CLASSES; i++)
 		sr_encoded_end_stream(o->of[i]);
 	o->before = CONTROL;
-	memset(o->last, 0, sizeof(o->last));
+	end_picks(o);
 }
 
 /* ------------------------------------------------------------ printing */
@@ -222,8 +274,9 @@ void sr_info_order_print(const struct sr_info_order *o, uint64_t events)
 			printf("  %12llu %10.2f %10llu  %s\n", (ull)bytes, share(bytes, events), (ull)sr_encoded_records(o->of[i]),
 			       names[i].text);
 	}
-	printf("  %llu of %llu completions (%.0f %%) are of another queue than the one before in their completion queue\n",
-	       (ull)o->picks, (ull)o->completions, 100 * share(o->picks, o->completions));
+	printf("  %llu of %llu completions (%.0f %%) are of another queue than the one before in their completion queue; %llu entries "
+	       "tell their order\n",
+	       (ull)o->picks, (ull)o->completions, 100 * share(o->picks, o->completions), (ull)o->entries);
 	printf("  in doubt: %llu values that were found later than they could be, %llu loads of pages that kept changing, %llu "
 	       "connections without clocks, %llu gaps\n",
 	       (ull)o->asynchronous, (ull)o->changing, (ull)o->without_clocks, (ull)o->dropped);
@@ -237,8 +290,8 @@ json_t *sr_info_order_json(const struct sr_info_order *o, uint64_t events)
 		json_object_set_new(classes, names[i].key,
 				    json_pack("{s:o, s:o}", "records", sr_json_count(sr_encoded_records(o->of[i])), "bytes_on_disk",
 					      sr_json_count(sr_encoded_bytes(o->of[i]))));
-	return json_pack("{s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o}}", "events", sr_json_count(events), "classes", classes,
-			 "completions", sr_json_count(o->completions), "picks", sr_json_count(o->picks), "doubts", "asynchronous",
-			 sr_json_count(o->asynchronous), "changing", sr_json_count(o->changing), "without_clocks",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o}}", "events", sr_json_count(events), "classes", classes,
+			 "completions", sr_json_count(o->completions), "picks", sr_json_count(o->picks), "entries", sr_json_count(o->entries),
+			 "doubts", "asynchronous", sr_json_count(o->asynchronous), "changing", sr_json_count(o->changing), "without_clocks",
 			 sr_json_count(o->without_clocks), "gaps", sr_json_count(o->dropped));
 }

@@ -38,10 +38,24 @@ void sr_sums_keep(const struct sr_buf *b, size_t at)
 	sr_put_raw(sr_self.sums.kept, b->p + at, part.n);
 }
 
+/* Records that commute are held back, and what they lack with them. */
+static bool is_held(struct sr_thread *t, enum sr_held_what what, uint64_t value)
+{
+	const struct sr_held_sum held = {value, what};
+
+	if (__builtin_expect(!t->commutes.on, 1))
+		return false;
+	sr_put_raw(&t->commutes.sums, &held, sizeof(held));
+	t->commutes.holds = true;
+	return true;
+}
+
 void sr_sums_sent(uint64_t value)
 {
 	struct sr_thread *t = &sr_self;
 
+	if (is_held(t, SR_HELD_SENT, value))
+		return;
 	begin(t);
 	t->sums.sent = with(t->sums.sent, value);
 }
@@ -50,6 +64,8 @@ void sr_sums_received(uint64_t checksum)
 {
 	struct sr_thread *t = &sr_self;
 
+	if (is_held(t, SR_HELD_RECEIVED, checksum))
+		return;
 	begin(t);
 	t->sums.received = with(t->sums.received, checksum);
 	t->sums.events++;
@@ -57,6 +73,8 @@ void sr_sums_received(uint64_t checksum)
 
 void sr_sums_count(uint32_t events)
 {
-	if (sr_sums_take())
-		sr_self.sums.events += events;
+	struct sr_thread *t = &sr_self;
+
+	if (sr_sums_take() && !is_held(t, SR_HELD_COUNT, events))
+		t->sums.events += events;
 }

@@ -16,6 +16,14 @@ static inline uint32_t sr_sum_shown(uint64_t sum)
 
 struct sr_buf;
 
+/* Of a record that is held back (shim/record/commutes.h): what would have been added. */
+enum sr_held_what { SR_HELD_SENT, SR_HELD_RECEIVED, SR_HELD_COUNT };
+
+struct sr_held_sum {
+	uint64_t value;
+	uint64_t what; /* enum sr_held_what */
+};
+
 struct sr_sums {
 	uint64_t sent, received;
 	uint64_t events; /* since the last record */

@@ -97,6 +97,19 @@ struct sr_idle_polls {
 	bool last_is_kept; /* that is the record which a REPEAT would be of */
 };
 
+/* Recording: what is held back where the program says that completions commute (record/commutes.h). */
+struct sr_commutes {
+	bool on;    /* the thread is in such a region */
+	bool holds; /* something is held back */
+	uint64_t cq, queue; /* of the last poll; of the last group */
+	struct sr_buf items;
+	size_t last; /* where the last group begins */
+	struct sr_buf sums; /* struct sr_held_sum */
+	uint32_t sums_held; /* bytes of these that belong to items */
+	struct sr_buf idle; /* the record of the polls in vain behind all of that */
+	uint64_t idle_polls;
+};
+
 struct sr_thread {
 	int depth; /* > 0: inside an intercepted call; what is called from there is not the
 		      program's */
@@ -166,6 +179,7 @@ struct sr_thread {
 	struct sr_buf last;
 
 	struct sr_sums sums;
+	struct sr_commutes commutes;
 
 	struct sr_known *known; /* recording: blocks that its stream has (known.h) */
 

@@ -20,6 +20,7 @@
 #include "shim/files/fds.h"
 #include "shim/files/last_outputs.h"
 #include "shim/files/write_order.h"
+#include "shim/record/commutes.h"
 #include "shim/record/cycle.h"
 #include "shim/record/emit.h"
 #include "shim/record/serial.h"
@@ -87,6 +88,15 @@ INLINE bool is_output(const struct sr_call_desc *d)
 	return __builtin_expect(d->flags & (SR_CALL_OUTPUT | SR_CALL_ANY), 0);
 }
 
+/* Writes what is held back, unless the call commutes with it. */
+static void let_commute(struct sr_thread *t, enum sr_call_number n, const uint64_t *a, const enum threads how)
+{
+	if (how != ALONE)
+		sr_commutes_stop(t);
+	else if (!sr_commutes_may_take(t, n, a))
+		sr_commutes_pass(t, n == SR_CALL_sreplay_on_commutative);
+}
+
 INLINE void begin(struct recording *r, void *site, const enum threads how)
 {
 	struct sr_thread *t = r->t;
@@ -94,6 +104,8 @@ INLINE void begin(struct recording *r, void *site, const enum threads how)
 	const struct sr_call_codec *codec = &sr_call_codecs[r->n];
 
 	r->head = (struct sr_call_head){.site = (uintptr_t)site};
+	if (__builtin_expect(t->commutes.on, 0))
+		let_commute(t, r->n, r->a, how);
 	if (how == SERIAL)
 		sr_serial_arrive(t, site);
 	if (how == SERIAL && r->n == SR_CALL_openmp_leaves)
@@ -175,6 +187,12 @@ INLINE void emit_call(const struct recording *r, const enum threads how)
 		sr_emit_call(r->t, (uint16_t)(SR_REC_CALL + r->n));
 }
 
+INLINE void end_regions(const struct recording *r)
+{
+	if (__builtin_expect(sr_regions_on, 0))
+		sr_regions_call_ends(r->pinned);
+}
+
 INLINE void emit(struct recording *r, const enum threads how)
 {
 	struct sr_thread *t = r->t;
@@ -183,6 +201,10 @@ INLINE void emit(struct recording *r, const enum threads how)
 	if (how != ALONE)
 		put_order(r);
 	put_head(&t->buf, &r->head);
+	if (how == ALONE && __builtin_expect(t->commutes.on, 0) && sr_commutes_take(t, r->n, r->a, r->head.result)) {
+		end_regions(r);
+		return;
+	}
 	if (t->idle.sn == t->sn && leaves_idle_polls(r->n))
 		t->idle.sn++;
 	t->sn++;
@@ -193,8 +215,7 @@ INLINE void emit(struct recording *r, const enum threads how)
 		if (__builtin_expect(t->sums.events >= SR_CHECK_EVENTS, 0))
 			sr_emit_check(t);
 	}
-	if (__builtin_expect(sr_regions_on, 0))
-		sr_regions_call_ends(r->pinned);
+	end_regions(r);
 	if (how != ALONE && is_output(r->d))
 		sr_output_ends(t);
 	if (__builtin_expect(parts, 0))

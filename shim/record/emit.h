@@ -25,6 +25,9 @@ void sr_emit_stamp(struct sr_thread *t);
 /* Writes a record of the calls that were only counted. */
 void sr_emit_repeats(struct sr_thread *t);
 
+/* Writes what is held back (commutes.h). */
+void sr_emit_held(struct sr_thread *t);
+
 /* Writes a record of the thread's sums, if there is anything new in them. */
 void sr_emit_check(struct sr_thread *t);
 
@@ -78,6 +81,8 @@ sr_emit_inline(struct sr_thread *t, uint16_t kind, const void *payload, size_t s
 
 static inline void sr_flush_repeats(struct sr_thread *t)
 {
+	if (__builtin_expect(t->commutes.holds, 0))
+		sr_emit_held(t);
 	if (t->repeats)
 		sr_emit_repeats(t);
 }

@@ -9,6 +9,7 @@
 #include "shim/files/own_fds.h"
 #include "shim/kernel/user_dispatch.h"
 #include "shim/memory/heap.h"
+#include "shim/record/commutes.h"
 #include "shim/record/emit.h"
 #include "shim/record/known.h"
 #include "shim/signals/signals.h"
@@ -133,6 +134,7 @@ void sr_record_end_thread(struct sr_thread *t)
 	t->started = false;
 	sr_free(t->buf.p);
 	sr_free(t->last.p);
+	sr_commutes_free(t);
 	sr_known_free(t);
 	sr_free(t->received.pieces);
 	sr_poller_ends(&t->received);

@@ -12,7 +12,7 @@ int sr_single_room(const struct ibv_cq *cq, int room)
 {
 	struct sr_single *s = &sr_self.single;
 
-	if (!sr_single_completions || room <= 0)
+	if (!(sr_single_completions || sr_self.commutes.on) || room <= 0)
 		return room;
 	if (s->last && s->last != cq && s->held_back++ < HELD_BACK_MOST)
 		return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * single.h: completions one at a time (record --single-completions).
+ * single.h: completions one at a time (record --single-completions, and where they commute: shim/record/commutes.h).
  *
  * What a poll returns beyond what the program waits for comes before all that it does next, as far as a recording shows: it may
  * have waited for that, too.  So a poll brings one completion at most, and once it has, other queues bring none until

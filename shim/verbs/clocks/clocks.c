@@ -690,6 +690,9 @@ void sr_clocks_sample_peers(void)
 void sr_clocks_store(void)
 {
 	note_threads();
+	/* Polls have left it to what comes next. */
+	if (sr_self.commutes.on)
+		sr_clocks_sample();
 	if (sr_clocks_member && !sr_thread_is_busy(&sr_self))
 		sr_engine_clock((struct sr_clock_moment){.event = sr_clock_tick(&self.clock)}, NULL, 0);
 }

@@ -57,6 +57,15 @@ def exact(directory, trace, outputs, before=(), options=()):
     return "" if good else "replayed: %s\n%s" % (status, err)
 
 
+def exact_alone(directory, trace, output):
+    """Rank 0, from a detailed trace."""
+    detail = os.path.join(directory, "detail.srec")
+    shutil.rmtree(detail, ignore_errors=True)
+    made = run([SREPLAY, "replay", "-q", "--record-ranks", "0", "-o", detail, trace], SECONDS)
+    alone = run([SREPLAY, "replay", "-r", "0", detail], SECONDS) if made[0] == 0 else None
+    return "" if alone and alone[:2] == (0, output) else "extracted: %s %s" % (made, alone)
+
+
 def whole_jobs(tap, directory):
     for name, ranks, program in (("pair", 2, ["messages", "300"]), ("few-buffers", 4, ["messages", "60", "2"]),
                                  ("shared", 3, ["messages", "100", "4", "1"]),
@@ -156,6 +165,24 @@ def other_commands(tap, trace):
     tap.ok(all("--record-ranks 0-2" in s for s in said), "and name the remedy where they need addresses of requests", said)
 
 
+def turns(queues):
+    """[completion queue, send or receive queue], once for each time that it has its turn."""
+    last = {}
+    for cq, queue in queues:
+        if last.get(cq) != queue:
+            yield cq, queue
+        last[cq] = queue
+
+
+def entries(queues):
+    """The fewest that tell their order (lemma IV.3 of Lifflander and others): turns, but for those of the queue with most."""
+    n = {}
+    for cq, queue in turns(queues):
+        of = n.setdefault(cq, {})
+        of[queue] = of.get(queue, 0) + 1
+    return sum(sum(of.values()) - max(of.values()) for of in n.values())
+
+
 def queues_of(records):
     """Of each completion: its completion queue, and the send or receive queue that it is of."""
     for r in records:
@@ -175,11 +202,75 @@ def by_class(tap, trace):
     tap.ok(order["events"] == path["requests"] + path["completions"] + path["values"] and lines == classes and
            sum(c[1] for c in classes) == got["records"] and 0.7 * path["bytes_on_disk"] < alone < 1.5 * path["bytes_on_disk"] + 500,
            "info --order: %d bytes of the data path by class, together %d" % (alone, path["bytes_on_disk"]), text + str(order))
-    last, picks, n = {}, 0, 0
-    for cq, queue in queues_of(records(trace, 1)):
-        picks += last.get(cq, queue) != queue
-        last[cq], n = queue, n + 1
-    tap.ok((order["completions"], order["picks"]) == (n, picks) and 0 < picks < n, "%d of %d completions are of another queue than the one before" % (picks, n), order)
+    queues = list(queues_of(records(trace, 1)))
+    picks, least = len(list(turns(queues))) - len({cq for cq, _ in queues}), entries(queues)
+    tap.ok((order["completions"], order["picks"], order["entries"]) == (len(queues), picks, least) and 0 < picks < len(queues),
+           "%d of %d completions are of another queue than the one before; %d entries tell their order" % (picks, len(queues), least), order)
+
+
+def in_region(of_rank):
+    """The records between those that say where a region begins and ends."""
+    places = [i for i, r in enumerate(of_rank) if r.get("call") == "sreplay_on_commutative"]
+    return of_rank[places[0] + 1:places[1]] if len(places) == 2 else []
+
+
+def of_messages(of_rank):
+    """The queues of all messages that came by the program's own queue pairs: into that completion queue with most."""
+    queues = list(queues_of(of_rank))
+    cqs = [cq for cq, _ in queues]
+    return [q for q in queues if q[0] == max(cqs, key=cqs.count)]
+
+
+def two_streams(tap, directory):
+    """Messages of two ranks, as they come: where those of the one are among the others says all."""
+    for m, n in (150, 150), (300, 12):
+        trace, outputs, problem = record(directory, "streams", 3, ["commutes", "plain", str(m), str(n)], "--order")
+        problem = problem or exact(directory, trace, outputs)
+        queues = of_messages(records(trace, 0))
+        tap.ok(not problem and len(queues) == m + n and 0 < entries(queues) <= min(m, n),
+               "two streams of %d and %d messages: %d entries tell their order, and the ranks replay exactly" % (m, n, entries(queues)), problem)
+        shutil.rmtree(trace)
+
+
+def commutative_regions(tap, directory):
+    """Of the order of what commutes the trace has nothing, but how many there are of each queue."""
+    counts = ["120", "80", "50"]
+    for ranks in 3, 4:
+        trace, outputs, problem = record(directory, "region", ranks, ["commutes", "region"] + counts, "--order")
+        problem = problem or exact(directory, trace, outputs)
+        region = in_region(records(trace, 0))
+        queues = list(queues_of(region))
+        calls = {r.get("call") for r in region if r.get("call")}
+        n = [queues.count(q) for q in turns(queues)]
+        tap.ok(not problem and sorted(n, reverse=True) == [int(c) for c in counts[:ranks - 1]] and calls == {"poll_cq", "post_recv"},
+               "a commutative sum of %d ranks' messages: %d entries; the ranks replay exactly" % (ranks - 1, len(n)), "%s %s %s" % (problem, n, calls))
+        shutil.rmtree(trace)
+    trace, outputs, problem = record(directory, "speaks", 3, ["commutes", "speaks"] + counts, "--order")
+    problem = problem or exact(directory, trace, outputs) or exact_alone(directory, trace, outputs[0])
+    region = in_region(records(trace, 0))
+    spoke = [i for i, r in enumerate(region) if r.get("call") == "write"]
+    tap.ok(not problem and len(spoke) == 1 and len(list(queues_of(region[:spoke[0]]))) == 100 and len(list(turns(queues_of(region)))) <= 5,
+           "what is written in the middle of a region stays behind what came before it", "%s %s" % (problem, spoke))
+    shutil.rmtree(trace)
+    by_value(tap, directory, counts)
+    by_order(tap, directory, counts)
+
+
+def by_value(tap, directory, counts):
+    """Without --order a region is two records."""
+    trace, outputs, problem = record(directory, "valued", 3, ["commutes", "region"] + counts, "--clocks")
+    region = in_region(records(trace, 0))
+    problem = problem or exact(directory, trace, outputs)
+    tap.ok(not problem and len(list(queues_of(region))) == 200, "recorded by value, a region is as it came", problem)
+    shutil.rmtree(trace)
+
+
+def by_order(tap, directory, counts):
+    """A region whose result depends on the order is no secret of the replay."""
+    trace, _, problem = record(directory, "wrong", 3, ["commutes", "wrong"] + counts, "--order")
+    status, _, err = run([SREPLAY, "replay", trace], SECONDS)
+    tap.ok(not problem and status == 124 and "rank 0 thread 0 SN" in err, "what depends on the order in a region stops the replay", "%s %s" % (problem, err))
+    shutil.rmtree(trace)
 
 
 def falsified(trace, place, at):
@@ -348,6 +439,8 @@ def main():
         other_commands(tap, small)
         checks(tap, small)
         by_class(tap, small)
+        two_streams(tap, directory)
+        commutative_regions(tap, directory)
         another_way(tap, directory)
         changed_on_purpose(tap, directory)
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "plain.sock")
