@@ -89,6 +89,7 @@ static void release(struct sr_collect *c)
 	sr_keymap_free(&c->queue_places);
 	sr_race_producers_free(c->producers);
 	sr_race_sockets_free(&c->sockets);
+	sr_keymap_free(&c->arrived);
 	sr_keymap_free(&c->last_fetched);
 	sr_keymap_free(&c->closing_places);
 	free(c->closings);

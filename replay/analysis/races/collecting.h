@@ -215,6 +215,7 @@ struct sr_collect {
 	struct sr_keymap closing_places; /* of a queue pair: its last closing */
 	struct sr_fetched_order *fetched; /* known at the end */
 	size_t fetched_n, fetched_room;
+	struct sr_keymap arrived; /* by rank and line of memory (arrived.c) */
 	struct sr_keymap last_fetched; /* by rank and memory: a checksum of what it fetched there last */
 	struct sr_race_results *results;
 	bool finds_results; /* the pass is for that */

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/arrived.h"
 #include "replay/analysis/races/borders.h"
 #include "replay/analysis/races/positions.h"
 #include "replay/analysis/races/requests.h"
@@ -34,6 +35,8 @@ int sr_collect_receives(void *argument, const struct sr_receives *p)
 		if (!piece)
 			return -ENOMEM;
 		*piece = p->pieces[i];
+		if (sr_collect_awaits(c, p->rank, piece->address, piece->address + piece->length))
+			return -ENOMEM;
 		q->pieces_n++;
 	}
 	c->run->receives++;
@@ -142,12 +145,14 @@ static int add_received(struct sr_collect *c, const struct sr_received *d, uint3
 	from = sent ? arrive(c, q, v, sent) : v->moment;
 	if (c->how->messages && q->is_shared && d->number && c->how->group[d->rank] && add_message(c, d, number))
 		return -ENOMEM;
-	for (size_t i = 0; i < v->pieces_n && left && c->how->group[d->rank]; i++) {
+	for (size_t i = 0; i < v->pieces_n && left; i++) {
 		const struct sr_posted_piece *p = &q->pieces[v->first_piece + i];
 		uint64_t n = p->length < left ? p->length : left;
 
 		left -= n;
-		if (!sr_model_access(c->m, (struct sr_access){.begin = p->address,
+		if (sr_collect_arrived(c, d->rank, p->address, p->address + n))
+			return -ENOMEM;
+		if (c->how->group[d->rank] && !sr_model_access(c->m, (struct sr_access){.begin = p->address,
 							      .key = p->key,
 							      .end = p->address + n,
 							      .sn = v->at.sn,

@@ -7,6 +7,7 @@
 #include "logd/base/checksum.h"
 #include "logd/base/opcodes.h"
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/arrived.h"
 #include "replay/analysis/races/borders.h"
 #include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/positions.h"
@@ -42,7 +43,7 @@ static enum how_read how_read(const struct sr_collect *c, const struct sr_value 
 
 /* The orders from those that can have left what was read.  by: the request that fetched it; 0: a load. */
 static int take_run(struct sr_collect *c, size_t rank, uint32_t reader, const struct sr_race_producing *found,
-		    uint64_t by, enum how_read how)
+		    uint64_t by, enum how_read how, bool has_arrived)
 {
 	const bool is_sampled = how != BY_ITSELF;
 	struct sr_collected_rank *r = &c->ranks[rank];
@@ -72,6 +73,8 @@ static int take_run(struct sr_collect *c, size_t rank, uint32_t reader, const st
 		rq->is_written |= found->n > 0;
 		return 0;
 	}
+	if (!found->n && found->is_complete && has_arrived)
+		return 0;
 	/* Bytes of a page that was read as a whole are mostly as they were. */
 	if ((!found->n && !found->is_untouched) || !found->is_complete)
 		r->is_uncertain = true;
@@ -192,15 +195,18 @@ static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t own
 	int err = 0;
 
 	for (uint64_t done = 0; done < v->length && !err; done += n) {
-		n = sr_race_producers_next(c->producers, (uint32_t)owner, address + done, v->data + done,
-					   v->length - done, by, is_atomic || !may_store(c, owner, address + done, v->length - done), &found);
+		uint64_t end = address + v->length;
+		const bool has_arrived = !by && sr_collect_has_arrived(c, v->rank, address + done, &end);
+
+		n = sr_race_producers_next(c->producers, (uint32_t)owner, address + done, v->data + done, end - address - done, by,
+					   is_atomic || !may_store(c, owner, address + done, end - address - done), &found);
 		if (!n)
 			return -ENOMEM;
 		note_sampled(c, v, address + done, n, &found);
 		if (!is_gather(v) && note_finding(c, v, owner, done, n, address + done, &found, by, reader))
 			return -ENOMEM;
 		err = is_gather(v) ? take_gathered(c, v, &found)
-				   : take_run(c, v->rank, reader, &found, by, how_read(c, v, address + done, n));
+				   : take_run(c, v->rank, reader, &found, by, how_read(c, v, address + done, n), has_arrived);
 	}
 	return err;
 }

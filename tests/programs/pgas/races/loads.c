@@ -211,6 +211,52 @@ static void load_early_socket(void)
 	}
 }
 
+/*
+ * Rank 1 loads a message that has come into memory which peers may write, when a WRITE has come as well.  The message tells
+ * of the WRITE only if it was sent behind it.
+ */
+static void load_message(bool is_behind)
+{
+	uint64_t *message = pgas_shared(BYTES);
+	struct ibv_sge from = {.addr = (uintptr_t)mine, .length = BYTES, .lkey = pgas.private.mr->lkey};
+	struct ibv_sge to = {.addr = (uintptr_t)message, .length = BYTES, .lkey = pgas.shared.mr->lkey};
+	struct ibv_recv_wr *bad_receive, receive = {.wr_id = OWN_REQUEST, .sg_list = &to, .num_sge = 1};
+	struct ibv_send_wr *bad_send, send = {
+	    .wr_id = OWN_REQUEST, .sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	volatile uint64_t found;
+
+	if (is(1)) {
+		if (ibv_post_recv(pgas.peers[0].qp, &receive, &bad_receive))
+			pgas_fail("cannot post a receive");
+		pgas_start_put(0, &shared->flag, &one, sizeof(one));
+		await_own();
+		usleep(40000);
+		found = pgas_load(&message[WORDS / 2]);
+		found = pgas_load(&shared->data[WORDS / 2]);
+		(void)found;
+	} else if (is(0)) {
+		pgas_wait_for(&shared->flag, 1);
+		if (is_behind)
+			pgas_start_put(1, shared->data, mine, BYTES);
+		if (ibv_post_send(pgas.peers[1].qp, &send, &bad_send))
+			pgas_fail("cannot send");
+		await_own();
+		usleep(20000);
+		if (!is_behind)
+			put(1);
+	}
+}
+
+static void load_message_racing(void)
+{
+	load_message(false);
+}
+
+static void load_message_behind(void)
+{
+	load_message(true);
+}
+
 const struct pgas_case loads_cases[] = {
     {"load-sum-racing", load_sum_racing},
     {"load-sum-barrier", load_sum_barrier},
@@ -227,5 +273,7 @@ const struct pgas_case loads_cases[] = {
     {"load-late-counter", load_late_counter},
     {"load-socket", load_socket},
     {"load-early-socket", load_early_socket},
+    {"load-message-racing", load_message_racing},
+    {"load-message-behind", load_message_behind},
     {0},
 };

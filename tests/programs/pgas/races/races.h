@@ -36,6 +36,10 @@ void get(int rank);
 void raise_flag(void);
 /* Until the owner's counter is not 0. */
 void wait_for_counter(void);
+/* The wr_id of requests of this program; those of the runtime have their peer's number. */
+#define OWN_REQUEST 1000u
+/* Until this program's own request has completed; the runtime counts the completions of its own. */
+void await_own(void);
 /* A connection between ranks 0 and 1; -1 in the others. */
 int meet(void);
 

@@ -73,3 +73,16 @@ void wait_for_counter(void)
 	while (!pgas_fetch_add(OWNER, &shared->counter, 0))
 		;
 }
+
+void await_own(void)
+{
+	struct ibv_wc wc;
+
+	for (;;) {
+		if (!ibv_poll_cq(pgas.cq, 1, &wc))
+			continue;
+		if (wc.wr_id == OWN_REQUEST)
+			return;
+		pgas.peers[wc.wr_id].done++;
+	}
+}

@@ -116,23 +116,6 @@ static void gather_store_completion(void)
 	}
 }
 
-/* The wr_id of requests of this program; those of the runtime have their peer's number. */
-#define OWN_REQUEST 1000u
-
-/* Until this program's own request has completed; the runtime counts the completions of its own. */
-static void await_own(void)
-{
-	struct ibv_wc wc;
-
-	for (;;) {
-		if (!ibv_poll_cq(pgas.cq, 1, &wc))
-			continue;
-		if (wc.wr_id == OWN_REQUEST)
-			return;
-		pgas.peers[wc.wr_id].done++;
-	}
-}
-
 /* A message from rank 0 comes into a buffer to which rank 1 stores. */
 static void receive(bool store_early)
 {
