@@ -112,6 +112,19 @@ enum wait {
 };
 
 /*
+ * A thread that has come back with other traces again and again works, and most likely goes on with that: so many of its
+ * polls are not looked at then, which would take as long as the rest of the access.  If it begins to wait meanwhile, it comes
+ * here so many times more.
+ */
+#define UNLOOKED_MAX 63
+
+NO_VECTORS static void note_work(struct exposed_thread *t, bool works)
+{
+	t->polled.works = !works ? 0 : t->polled.works < UNLOOKED_MAX ? 2 * t->polled.works + 1 : UNLOOKED_MAX;
+	t->polled.unlooked = t->polled.works / 2;
+}
+
+/*
  * A thread that comes back with other traces has done something in between, a task for example, and has more to do.
  * It must not be delayed.  A task may leave the registers as they were, if its loop keeps everything in memory; so if
  * they are the same, what is below the stack pointer is looked at, too.
@@ -121,15 +134,22 @@ enum wait {
 NO_VECTORS static enum wait is_waiting(uintptr_t pc, const uint64_t r[16], uint64_t access)
 {
 	struct exposed_thread *t = &exposed_self;
-	uint64_t registers = word_registers(r, pc), left = 0;
-	bool first = t->polled.epoch != thread_epoch(), same = !first && t->polled.registers == registers;
+	uint64_t registers, left = 0;
+	bool first = t->polled.epoch != thread_epoch(), same;
 	enum wait wait = first ? WAIT : NO_WAIT;
 
+	if (!first && t->polled.unlooked) {
+		t->polled.unlooked--;
+		return NO_WAIT;
+	}
+	registers = word_registers(r, pc);
+	same = !first && t->polled.registers == registers;
 	if (same) {
 		left = left_below(r[REGISTER_SP]);
 		if (t->polled.has_left && t->polled.left == left)
 			wait = t->polled.access + 1 == access ? SPINS : WAIT;
 	}
+	note_work(t, !first && (!same || (t->polled.has_left && wait == NO_WAIT)));
 	t->polled.epoch = thread_epoch();
 	t->polled.registers = registers;
 	t->polled.has_left = same;

@@ -63,6 +63,7 @@ struct exposed_thread {
 	struct {
 		uint64_t epoch, registers, left, access;
 		bool has_left;
+		uint8_t works, unlooked; /* see note_work() */
 	} polled; /* the last load that was a poll; when, as a number of accesses */
 	uint64_t ticked[STALLS_MAX]; /* a hash of the registers at each tick since the thread last did something */
 	uintptr_t strange_at, strange_pc; /* the last fault at a page that was not exposed */

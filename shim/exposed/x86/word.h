@@ -59,14 +59,23 @@ uint64_t word_value(const struct insn *insn, greg_t reg) NO_VECTORS;
 /* INSN_LOAD or INSN_COMPARE: v has been read, and goes to the register or the flags. */
 void word_take(const struct insn *insn, greg_t *reg, greg_t *flags, uint64_t v) NO_VECTORS;
 
-/* A hash of the registers, in the order of their numbers in instructions. */
+#define WORD_MIX 0x9e3779b97f4a7c15ull
+
+/*
+ * A hash of the registers, in the order of their numbers in instructions.  Four side by side: one chain of 16
+ * multiplications took longer than the rest of an access by a jump.
+ */
 NO_VECTORS static inline uint64_t word_registers(const uint64_t r[16], uintptr_t pc)
 {
-	uint64_t hash = pc;
+	uint64_t a = pc, b = 1, c = 2, d = 3;
 
-	for (int i = 0; i < 16; i++)
-		hash = (hash ^ r[i]) * 0x9e3779b97f4a7c15ull + (uint64_t)i;
-	return hash;
+	for (int i = 0; i < 16; i += 4) {
+		a = (a ^ r[i]) * WORD_MIX + (uint64_t)i;
+		b = (b ^ r[i + 1]) * WORD_MIX + (uint64_t)i;
+		c = (c ^ r[i + 2]) * WORD_MIX + (uint64_t)i;
+		d = (d ^ r[i + 3]) * WORD_MIX + (uint64_t)i;
+	}
+	return ((a * WORD_MIX + b) * WORD_MIX + c) * WORD_MIX + d;
 }
 
 #endif
