@@ -284,6 +284,22 @@ bool sr_files_is_others(int fd)
 	return s && s->note && is_written_since_launch(&st);
 }
 
+/* What processes tell each other in files is short. */
+#define SHARED_MOST (64u << 10)
+
+static bool is_readable(int flags)
+{
+	return (flags & O_ACCMODE) != O_WRONLY;
+}
+
+bool sr_files_is_shared(int fd)
+{
+	struct statx st;
+
+	return daemon_client && is_regular(fd, "", AT_EMPTY_PATH, &st) && st.stx_size <= SHARED_MOST && has_content(fd, &st) &&
+	       is_readable((int)sr_sys_fcntl(fd, F_GETFL, 0));
+}
+
 void sr_files_keep(int fd)
 {
 	struct statx st;
@@ -345,12 +361,16 @@ static void becomes_own(struct seen *s, int fd, const struct statx *st, struct s
 	s->changed = changed_at(st);
 }
 
-/* The program has written it.  So may have its children. */
-static void opened_own(struct seen *s, int fd, const struct statx *st, struct sr_opened_file *f)
+/*
+ * The program has written it.  So may have its children, and other processes: of a small file that it is about to read the
+ * content is noted whoever has written it.
+ */
+static void opened_own(struct seen *s, int fd, const struct statx *st, struct sr_opened_file *f, int flags)
 {
+	bool read = is_readable(flags) && f->size <= SHARED_MOST;
+
 	f->own = true;
-	if (!f->size || s->mapped || is_same(s, st) ||
-	    !atomic_load_explicit(&has_children, memory_order_relaxed))
+	if (!f->size || s->mapped || is_same(s, st) || !(read || atomic_load_explicit(&has_children, memory_order_relaxed)))
 		return;
 	note(s, fd, st, f->path, true);
 	f->note = s->note;
@@ -536,7 +556,7 @@ bool sr_files_opened_at(int fd, int flags, struct sr_opened_file *f)
 	if (writes || s->own)
 		remember(fd, s, f->key);
 	if (s->own)
-		opened_own(s, fd, &st, f);
+		opened_own(s, fd, &st, f, flags);
 	else if (writes || flags & O_TRUNC)
 		becomes_own(s, fd, &st, f);
 	else

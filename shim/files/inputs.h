@@ -71,6 +71,12 @@ bool sr_files_opened_at(int fd, int flags, struct sr_opened_file *file);
  */
 bool sr_files_is_others(int fd);
 
+/*
+ * The program has locked this file.  Do other processes write it meanwhile?  So it is taken of a small one that the
+ * descriptor can read: what it reads there is recorded from then on.
+ */
+bool sr_files_is_shared(int fd);
+
 /* The file may be gone when the replay opens it: keeps its content. */
 void sr_files_keep(int fd);
 

@@ -3,6 +3,7 @@
 #include "logd/base/iov.h"
 #include "shim/core/sums.h"
 #include "shim/calls/codec/custom.h"
+#include "shim/files/fds.h"
 #include "shim/files/inputs.h"
 #include "shim/files/private.h"
 
@@ -195,6 +196,17 @@ void sr_deliver_changed_files(struct sr_cursor *c, bool ended)
 		sr_deliver_opened_file(c, &f);
 		sr_private_refresh(&f);
 	}
+}
+
+void sr_put_locked_file(struct sr_buf *b, int fd)
+{
+	sr_put_u8(b, sr_fd_captured(fd));
+}
+
+void sr_deliver_locked_file(struct sr_cursor *c, int fd)
+{
+	if (sr_get_u8(c))
+		sr_fd_capture(fd);
 }
 
 void sr_place_object(struct sr_cursor *c, void *p, size_t size)

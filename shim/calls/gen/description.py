@@ -63,6 +63,7 @@ BY_HAND = {
     'opened_list': 'opened[]',
     'opened_file': 'opened_file',
     'changed_files': 'opened_file[]',
+    'locked_file': 'u8',
     'iov_room': 'u64',
     'iov_checksum': 'x64',
     'iov_data': 'bytes',

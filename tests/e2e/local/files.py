@@ -18,6 +18,25 @@ PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "inputs")
 TEXT = "one\ntwo\n"
 
 
+# Two processes take turns by a number under a lock, and append to a file without one: its argument says which one it is.
+MEETING = """
+import fcntl, os, sys, time
+me, n, found = int(sys.argv[1]), 0, []
+turn = os.open("turn", os.O_RDWR | os.O_CREAT)
+while n < 20:
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    n = int(os.pread(turn, 10, 0) or b"0")
+    if n < 20 and n % 2 == me:
+        with open("lines", "a") as lines:
+            lines.write("%d %d\\n" % (me, time.time_ns()))
+        os.pwrite(turn, b"%d" % (n + 1), 0)
+    fcntl.flock(turn, fcntl.LOCK_UN)
+    found.append(n)
+    time.sleep(0.0005)
+print(found, open("lines").read())
+"""
+
+
 def write(path, text):
     with open(path, "w") as f:
         f.write(text)
@@ -151,6 +170,20 @@ def small_files(tap, place):
     tap.ok(sorted(int(name.split("-")[1]) for name in kept) == [60, 70, 101], "what is gone, or of the last minute, is kept in the trace", str(kept))
 
 
+def meeting_place(tap, place):
+    """Files by which a recorded process and another one talk to each other."""
+    trace, here = os.path.join(place, "meeting.srec"), os.path.join(place, "meeting")
+    os.makedirs(here)
+    command = ["/usr/bin/python3", "-c", MEETING]
+    with subprocess.Popen(command + ["1"], cwd=here, stdout=subprocess.DEVNULL) as other:
+        recorded = subprocess.run([SREPLAY, "record", "--from-start", "-q", "-o", trace, "--"] + command + ["0"], cwd=here, capture_output=True,
+                                  text=True, timeout=60)
+        other.wait(60)
+    status, got, err = replay(trace)
+    tap.ok(not recorded.returncode and not status and got == recorded.stdout and len(got) > 100 and "0 divergences: exact" in err,
+           "what another process writes into a file that the program writes, too", (recorded, got, err))
+
+
 def another_user_can(*command):
     """Runs it without root's rights, with a HOME for the key of its recordings; None where that is not to be had here."""
     if os.geteuid() != 0:
@@ -192,6 +225,7 @@ def main():
         changed_inputs(tap, place)
         kept_inputs(tap, place)
         small_files(tap, place)
+        meeting_place(tap, place)
         paths(tap, place)
     r = another_user_can("env", "-u", "SREPLAY_SOCKET", "/usr/bin/python3", os.path.realpath(__file__))
     if r:
