@@ -89,6 +89,7 @@ enum sr_failure {
 #define SR_LENGTH_PIECES   253 /* struct iovec[], as many as the next argument says */
 #define SR_LENGTH_MESSAGE  252 /* struct msghdr */
 #define SR_LENGTH_MESSAGES 251 /* struct mmsghdr[], as many as the next argument says */
+#define SR_LENGTH_COMPLETIONS 250 /* struct ibv_wc[], as many as the argument before says */
 #define SR_LENGTH_COUNT    128 /* + 1 + number of the argument that counts small objects */
 
 struct sr_call_desc {
@@ -101,7 +102,7 @@ struct sr_call_desc {
 	uint16_t flags;
 	uint8_t order;
 	int16_t idle;
-	/* Calls of libc and the kernel: SR_LENGTH_* for each argument that is an address. */
+	/* Calls of libc and the kernel, and polls: SR_LENGTH_* for each argument that is an address. */
 	uint8_t length_of[SR_MAX_ARGS];
 	/* The size of one such object; 0: unknown. */
 	uint8_t size_of[SR_MAX_ARGS];

@@ -148,6 +148,8 @@ bool sr_exposed_is_alias(const void *addr);
 
 /* Does addr lie on a page that no region has as a whole? */
 bool sr_exposed_is_partial(const void *addr);
+/* Do the bytes lie on such pages only, and in no region? */
+bool sr_exposed_is_in_no_region(const void *addr, size_t length);
 
 /*
  * Not only requests of peers may put something there: a READ, an atomic or a datagram receive of the process, or a

@@ -59,11 +59,16 @@ static uintptr_t end_of_piece(uintptr_t at, uintptr_t end)
 	return next < end ? next : end;
 }
 
+/* Within a call the program's handlers wait for its end, so none need be blocked. */
+static uint64_t *mask_to_keep(uint64_t *mask)
+{
+	return exposed_self.silent ? NULL : mask;
+}
+
 void sr_exposed_copy(const void *addr, void *to, size_t length)
 {
 	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
-	/* Within a call, the program's handlers wait for its end. */
-	uint64_t mask, *keep = exposed_self.silent ? NULL : &mask;
+	uint64_t mask, *keep = mask_to_keep(&mask);
 	bool exposed;
 	char *out = to;
 
@@ -78,6 +83,21 @@ void sr_exposed_copy(const void *addr, void *to, size_t length)
 		if (!exposed)
 			memcpy(out, (const char *)at, stop - at);
 	}
+}
+
+bool sr_exposed_is_in_no_region(const void *addr, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
+	uint64_t mask, *keep = mask_to_keep(&mask);
+	bool is_free = true;
+
+	exposed_lock(keep);
+	for (; is_free && at < end; at = stop) {
+		stop = end_of_piece(at, end);
+		is_free = is_exposed(at) && is_in_no_region(page_at(at), at, stop - at);
+	}
+	exposed_unlock(keep);
+	return is_free;
 }
 
 bool sr_exposed_copy_unregistered(const void *addr, void *to, size_t length)
@@ -391,27 +411,27 @@ void *sr_exposed_alias(const void *addr, size_t length)
 {
 	uintptr_t begin = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
 	void *alias = NULL;
-	uint64_t mask;
+	uint64_t mask, *keep = mask_to_keep(&mask);
 
-	exposed_lock(&mask);
+	exposed_lock(keep);
 	if (can_be_aliased(begin, end)) {
 		for (uintptr_t at = begin; at < end; at += PAGE)
 			page_at(at)->aliases++;
 		alias = (void *)(BACKING_BASE + offset_of((uintptr_t)addr));
 	}
-	exposed_unlock(&mask);
+	exposed_unlock(keep);
 	return alias;
 }
 
 void *sr_exposed_unalias(void *alias, size_t length)
 {
 	uintptr_t addr = address_at((uintptr_t)alias - BACKING_BASE), end = addr + length;
-	uint64_t mask;
+	uint64_t mask, *keep = mask_to_keep(&mask);
 
-	exposed_lock(&mask);
+	exposed_lock(keep);
 	for (uintptr_t at = addr & PAGE_MASK; at < end; at += PAGE)
 		page_at(at)->aliases--;
-	exposed_unlock(&mask);
+	exposed_unlock(keep);
 	return (void *)addr;
 }
 

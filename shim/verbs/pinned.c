@@ -291,6 +291,17 @@ static void pin_thing(struct sr_pinned *p, uint64_t *argument, size_t length, bo
 		pin(p, addr, length);
 }
 
+/*
+ * The provider and the recorder write there word by word, and each word of a partially registered page is a fault.  Where
+ * registered memory is among it, or a page that is not exposed, these are stores of the program's.
+ */
+static void pin_completions(struct sr_pinned *p, uint64_t *argument, size_t length)
+{
+	if (length < LENGTH_LIMIT && sr_exposed_touches((void *)*argument, length) &&
+	    sr_exposed_is_in_no_region((void *)*argument, length) && has_room(p))
+		alias(p, argument, length);
+}
+
 static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, uint64_t *a, int i)
 {
 	const void *addr = (const void *)a[i];
@@ -316,6 +327,9 @@ static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, u
 		break;
 	case SR_LENGTH_MESSAGES:
 		pin_messages(p, addr, a[i + 1]);
+		break;
+	case SR_LENGTH_COMPLETIONS:
+		pin_completions(p, &a[i], (size_t)(uint32_t)a[i - 1] * sizeof(struct ibv_wc));
 		break;
 	default:
 		if (length_of > SR_LENGTH_COUNT)

@@ -27,6 +27,9 @@ OPAQUE_TYPES = ('FILE', 'struct addrinfo')
 FOLLOWED = {'struct iovec': 'SR_LENGTH_PIECES', 'struct msghdr': 'SR_LENGTH_MESSAGE',
             'struct mmsghdr': 'SR_LENGTH_MESSAGES'}
 
+# Libraries access arguments as the program does.  Of this one they write much, and often.
+COMPLETIONS = 'struct ibv_wc'
+
 # Types whose size is known.
 SIZED = ('pthread_mutex_t', 'pthread_cond_t', 'pthread_rwlock_t', 'pthread_barrier_t', 'pthread_spinlock_t', 'mtx_t',
          'cnd_t', 'sem_t', 'sigset_t', 'siginfo_t', 'stack_t', 'eventfd_t', 'int', 'socklen_t', 'time_t', 'timer_t',
@@ -124,8 +127,11 @@ def describe(call):
     syscall = call.attrs.get('syscall')
     lines.append('\t\t.nr = %s,' % ('SYS_' + syscall if syscall else '-1'))
     lines.append('\t\t.flags = %s, .fd_arg = %d,' % (flags_of(call), fd_argument(call)))
+    numbers = range(len(call.params))
+    if call.op and any(pointee(ctype) == COMPLETIONS for ctype, _ in call.params):
+        lengths = ['SR_LENGTH_COMPLETIONS' if pointee(ctype) == COMPLETIONS else '0' for ctype, _ in call.params]
+        lines.append('\t\t.length_of = { %s },' % ', '.join(lengths))
     if call.lib in ('libc', 'kernel'):
-        numbers = range(len(call.params))
         lines.append('\t\t.length_of = { %s },' % (', '.join(length_behind(call, n) for n in numbers) or '0'))
         lines.append('\t\t.size_of = { %s },' % (', '.join(size_behind(t) for t, _ in call.params) or '0'))
     if call.ret != 'void':

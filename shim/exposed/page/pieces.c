@@ -110,16 +110,21 @@ void pieces_remove(uintptr_t user, uintptr_t addr, size_t length)
 		p->pieces->users[i]--;
 }
 
-bool is_unregistered(const struct page *p, uintptr_t addr, size_t n)
+bool is_in_no_region(const struct page *p, uintptr_t addr, size_t n)
 {
 	size_t first = addr % PAGE / PIECE_BYTES, last = (addr + n - 1) % PAGE / PIECE_BYTES;
 
-	if (!p->users || p->whole || !p->pieces || !p->shadow_valid || last < first)
+	if (!p->users || p->whole || !p->pieces || last < first)
 		return false;
 	for (size_t i = first; i <= last; i++)
 		if (p->pieces->users[i])
 			return false;
 	return true;
+}
+
+bool is_unregistered(const struct page *p, uintptr_t addr, size_t n)
+{
+	return p->shadow_valid && is_in_no_region(p, addr, n);
 }
 
 void pieces_pass_over(uintptr_t addr, const char *now, size_t length)

@@ -20,6 +20,8 @@ void pieces_remove(uintptr_t user, uintptr_t addr, size_t length);
 /* Does some region have each of these bytes? */
 bool pieces_have(uintptr_t user, uintptr_t addr, size_t length);
 /* Does no region have any of these bytes?  They are all in the page. */
+bool is_in_no_region(const struct page *p, uintptr_t addr, size_t n) NO_VECTORS;
+/* And has the page a shadow copy, so that nothing need be recorded of them? */
 bool is_unregistered(const struct page *p, uintptr_t addr, size_t n) NO_VECTORS;
 /* Copies the bytes that no region has to the shadow copy, so that they are not recorded. */
 void pieces_pass_over(uintptr_t addr, const char *now, size_t length);

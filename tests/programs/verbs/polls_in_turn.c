@@ -9,10 +9,12 @@
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CHECK(x)                                                                \
 	do {                                                                    \
@@ -90,10 +92,35 @@ static void with_changes(void)
 	}
 }
 
+static void *wait_for_ever(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+/* Where completions come, and registered memory, lie on the same page, which stays protected as there are threads. */
+static void beside_a_region(void)
+{
+	pthread_t thread;
+	struct beside {
+		uint64_t region[64];
+		struct ibv_wc wc[20];
+	} *page = aligned_alloc(4096, 4096);
+
+	CHECK(!pthread_create(&thread, NULL, wait_for_ever, NULL));
+	CHECK(page && ibv_reg_mr(qp->pd, page->region, sizeof(page->region), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		for (int n = 0; n < 20; n++)
+			send_one(i + (uint64_t)n);
+		poll_one(queues[0], 20, page->wc, 0);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
-} cases[] = {{"in_turn", in_turn}, {"one_queue", one_queue}, {"with_changes", with_changes}};
+} cases[] = {{"in_turn", in_turn}, {"one_queue", one_queue}, {"with_changes", with_changes}, {"beside_a_region", beside_a_region}};
 
 static void open_all(void)
 {
