@@ -28,13 +28,15 @@ static struct {
 	struct recent {
 		struct sr_watch_access a;
 		uint64_t event, found; /* found: of a load, its first bytes */
-		uint32_t in_vain;      /* so often since the call it found them again */
+		uint64_t calls;        /* that brought something, before */
+		uint32_t in_vain;      /* so often since such a call it found them again */
 		bool is_polled;
 	} *recent; /* RECENT: reported, by hash */
 	struct at {
 		uint64_t pc, address;
 	} *last; /* RECENT: of an instruction what it loaded last, by hash */
 	uint64_t event;
+	uint64_t calls; /* that brought something: no polls in vain, no clocks */
 	struct sr_lock lock;
 } watch = {.fd = -1};
 
@@ -247,16 +249,18 @@ static uint64_t bytes_at(const struct sr_watched *p, const struct sr_watch_acces
 }
 
 /*
- * Is this load done again, before the next call, because the program waits for the bytes to change?  If the instruction
- * has loaded others in between, it may look at several flags in turn, or at the next message in the same place.
+ * Is this load done again, before the next call that brings something, because the program waits for the bytes to change?
+ * (It may sleep meanwhile, and libraries poll their completion queues.)  If the instruction has loaded others in between, it may look at several
+ * flags in turn, or at the next message in the same place.
  */
 static bool is_poll(const struct sr_watched *p, struct recent *r, const struct sr_watch_access *a, bool same)
 {
-	const bool again = is_again(a), is_repeated = same && r->a.sn == a->sn && r->a.fault != a->fault;
+	const bool again = is_again(a), is_repeated = same && r->calls == watch.calls && (r->a.sn != a->sn || r->a.fault != a->fault);
 	const uint64_t found = bytes_at(p, a);
 
 	r->in_vain = is_repeated && r->found == found ? r->in_vain + 1 : 0;
 	r->found = found;
+	r->calls = watch.calls;
 	return is_repeated && (again || r->in_vain >= IN_VAIN);
 }
 
@@ -422,6 +426,26 @@ static bool is_idle(const struct sr_call_desc *d, uint64_t result)
 	return d->order & SR_ORDER_IDLE && (int64_t)(int32_t)result == d->idle;
 }
 
+/* As calls do with which a program passes the time while it waits for memory to change. */
+static bool brings_nothing(const struct sr_call_desc *d, uint64_t result)
+{
+	switch (sr_call_number(d)) {
+	case SR_CALL_gettimeofday:
+	case SR_CALL_clock_gettime:
+	case SR_CALL_rdtsc:
+	case SR_CALL_nanosleep:
+	case SR_CALL_usleep:
+	case SR_CALL_sleep:
+	case SR_CALL_clock_nanosleep:
+	case SR_CALL_kernel_clock_nanosleep:
+	case SR_CALL_thrd_sleep:
+	case SR_CALL_kernel_sched_yield:
+		return true;
+	default:
+		return is_idle(d, result);
+	}
+}
+
 void sr_watch_call_begins(const struct sr_thread *t, const struct sr_call_desc *d)
 {
 	if (watch.fd < 0 || may_wait(d))
@@ -477,6 +501,7 @@ void sr_watch_call_ends(const struct sr_call_desc *d, uint64_t result)
 	if (watch.fd < 0 || (idle && may_wait(d)))
 		return;
 	sr_lock(&watch.lock);
+	watch.calls += !brings_nothing(d, result);
 	find_pages();
 	/* The call may have put something into memory. */
 	for (uint64_t i = 0; i < watch.n && !idle; i++)

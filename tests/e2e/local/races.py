@@ -44,7 +44,7 @@ LITMUS = {
     "receive-store-racing": {"in-flight"}, "receive-store-completion": NONE, "receive-store-posted": NONE,
     "scatter-store-racing": {"in-flight"}, "scatter-store-completion": NONE,
     "load-sum-racing": {"data"}, "load-sum-barrier": NONE,
-    "load-message-racing": {"data"}, "load-message-behind": NONE,
+    "load-awaited": NONE, "load-message-racing": {"data"}, "load-message-behind": NONE,
     "load-early-racing": {"data"}, "load-twice-racing": {"data"}, "load-early-flag": NONE, "load-snapshot-flag": NONE,
     "scatter-load-racing": {"in-flight"}, "scatter-load-completion": NONE,
     "gather-same-store-racing": {"in-flight"},

@@ -211,6 +211,23 @@ static void load_early_socket(void)
 	}
 }
 
+/* Waits for a word, and for nothing that depends on it; meanwhile it polls, and sleeps. */
+static void load_awaited(void)
+{
+	struct ibv_wc wc;
+
+	if (is(0)) {
+		usleep(20000);
+		raise_flag();
+	} else if (is(1)) {
+		while (!pgas_load(&shared->flag)) {
+			if (ibv_poll_cq(pgas.cq, 1, &wc))
+				pgas_fail("a completion of no request");
+			usleep(1000);
+		}
+	}
+}
+
 /*
  * Rank 1 loads a message that has come into memory which peers may write, when a WRITE has come as well.  The message tells
  * of the WRITE only if it was sent behind it.
@@ -273,6 +290,7 @@ const struct pgas_case loads_cases[] = {
     {"load-late-counter", load_late_counter},
     {"load-socket", load_socket},
     {"load-early-socket", load_early_socket},
+    {"load-awaited", load_awaited},
     {"load-message-racing", load_message_racing},
     {"load-message-behind", load_message_behind},
     {0},
