@@ -227,8 +227,20 @@ void sr_send_queue_reset(struct sr_send_queue *q)
 
 /* ---------------------------------------------------------------- receives */
 
+static uint32_t hash(uint64_t wr_id)
+{
+	return (uint32_t)(wr_id * 0x9e3779b97f4a7c15ull >> 40) % SR_RECV_HASHES;
+}
+
+static void count(struct sr_recv_queue *q, const struct sr_recv_request *r, int by)
+{
+	if (q->hashes)
+		q->hashes[hash(r->wr_id)] = (uint16_t)(q->hashes[hash(r->wr_id)] + by);
+}
+
 void sr_recv_queue_post(struct sr_recv_queue *q, struct sr_recv_request *r)
 {
+	count(q, r, 1);
 	r->next = NULL;
 	if (q->last)
 		q->last->next = r;
@@ -250,10 +262,18 @@ struct sr_recv_request *sr_recv_queue_match(const struct sr_recv_queue *q, bool 
 	return is_shared ? sr_recv_find(q->first, wr_id) : q->first;
 }
 
+bool sr_recv_queue_is_last(const struct sr_recv_queue *q, const struct sr_recv_request *r)
+{
+	if (q->hashes && q->hashes[hash(r->wr_id)] == 1)
+		return true;
+	return !sr_recv_find(r->next, r->wr_id);
+}
+
 void sr_recv_queue_remove(struct sr_recv_queue *q, struct sr_recv_request *r)
 {
 	struct sr_recv_request *before = NULL;
 
+	count(q, r, -1);
 	for (struct sr_recv_request *at = q->first; at != r; at = at->next)
 		before = at;
 	if (before)

@@ -249,8 +249,13 @@ struct sr_recv_request {
 	uint64_t wr_id;
 };
 
+/* A power of two: shared receive queues have some thousand requests. */
+#define SR_RECV_HASHES 8192
+
 struct sr_recv_queue {
 	struct sr_recv_request *first, *last;
+	/* How many requests there are with each hash of a wr_id, SR_RECV_HASHES of them, in the caller's memory; or NULL. */
+	uint16_t *hashes;
 };
 
 void sr_recv_queue_post(struct sr_recv_queue *q, struct sr_recv_request *r);
@@ -261,6 +266,9 @@ struct sr_recv_request *sr_recv_find(struct sr_recv_request *r, uint64_t wr_id);
 /* The request that a successful completion with this wr_id is of; NULL: none. */
 struct sr_recv_request *sr_recv_queue_match(const struct sr_recv_queue *q, bool is_shared,
 					    uint64_t wr_id);
+
+/* Is no other request behind it with its wr_id? */
+bool sr_recv_queue_is_last(const struct sr_recv_queue *q, const struct sr_recv_request *r);
 
 /* Takes it out, from wherever it is. */
 void sr_recv_queue_remove(struct sr_recv_queue *q, struct sr_recv_request *r);

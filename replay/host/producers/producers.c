@@ -95,6 +95,20 @@ static bool may_be_there(const struct sr_producers *p, const struct sr_sample *k
 	return false;
 }
 
+/* The first entry of a writer's whose tick is behind this one: they are in the order of their ticks. */
+static size_t first_behind(const struct sr_writes *m, struct sr_writes_range r, uint64_t tick)
+{
+	while (r.first < r.end) {
+		size_t middle = r.first + (r.end - r.first) / 2;
+
+		if (sr_writes_at(m, middle)->origin.tick <= tick)
+			r.first = middle + 1;
+		else
+			r.end = middle;
+	}
+	return r.first;
+}
+
 /* The latest of this process of such a kind before the sample that has the byte's place; NULL: there is none. */
 static const struct sr_group_write *own_of_kind(const struct sr_producers *p, const struct sr_sample *k, const struct sr_writes *m,
 						const struct sr_writers *writers, uint32_t at, enum sr_group_write_kind kind)
@@ -102,10 +116,10 @@ static const struct sr_group_write *own_of_kind(const struct sr_producers *p, co
 	const struct sr_writes_range r = writers->of[p->e.self];
 	uint64_t addr = k->l.addr + at;
 
-	for (size_t n = r.end; n-- > r.first;) {
+	for (size_t n = first_behind(m, r, k->l.posted); n-- > r.first;) {
 		const struct sr_group_write *w = sr_writes_at(m, n);
 
-		if (w->kind == kind && addr - w->addr < w->length && w->origin.tick <= k->l.posted)
+		if (w->kind == kind && addr - w->addr < w->length)
 			return w;
 	}
 	return NULL;

@@ -155,7 +155,7 @@ static bool fits(const struct sr_search *x, const struct sr_sample *k, const str
 	const uint8_t *written;
 	uint32_t n = sr_search_common(w, b);
 
-	if (!n || sr_group_has_no_bytes(w->kind) || (w->kind == SR_GROUP_ATOMIC) != b->atomics)
+	if (!n || (w->kind == SR_GROUP_ATOMIC) != b->atomics)
 		return false;
 	/* A change that was sampled came from others. */
 	if (k->l.seen && (w->kind == SR_GROUP_OWN || is_spent(x, k, b->addr, n, &w->origin)))
@@ -236,10 +236,10 @@ static const struct sr_group_write *last_known(const struct sr_search *x, const 
 					       const struct sr_writes *m, struct sr_writes_range r,
 					       size_t unknown, const struct sr_wanted *b)
 {
-	size_t i = unknown;
+	size_t i = sr_writes_with_bytes(m, unknown);
 
-	for (int tried = 0; i-- > r.first && tried < MAX_TRIED; tried++) {
-		const struct sr_group_write *w = sr_writes_at(m, i);
+	for (int tried = 0; i-- && m->with_bytes[i] >= r.first && tried < MAX_TRIED; tried++) {
+		const struct sr_group_write *w = sr_writes_at(m, m->with_bytes[i]);
 
 		if (fits(x, k, m, w, b))
 			return w;
@@ -252,10 +252,10 @@ static const struct sr_group_write *first_possible(struct sr_search *x,
 						   struct sr_writes_range r, size_t unknown,
 						   const struct sr_wanted *b)
 {
-	size_t i = unknown;
+	size_t i = sr_writes_with_bytes(m, unknown);
 
-	for (int tried = 0; i < r.end && tried < MAX_TRIED; tried++, i++) {
-		const struct sr_group_write *w = sr_writes_at(m, i);
+	for (int tried = 0; i < m->with_bytes_n && m->with_bytes[i] < r.end && tried < MAX_TRIED; tried++, i++) {
+		const struct sr_group_write *w = sr_writes_at(m, m->with_bytes[i]);
 
 		if (counts_unknown(x, m, w, b->addr) && fits(x, k, m, w, b) && !is_after(x, k, w))
 			return w;

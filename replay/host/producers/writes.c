@@ -153,6 +153,19 @@ static uint32_t *find_line(const struct sr_writes *m, uint64_t line)
 	return &m->lines[at];
 }
 
+static int note_those_with_bytes(struct sr_writes *m)
+{
+	m->with_bytes = malloc((m->entries_n ? m->entries_n : 1) * sizeof(*m->with_bytes));
+	if (!m->with_bytes)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->entries_n; i++) {
+		m->entries[i].before = (uint32_t)m->with_bytes_n;
+		if (!sr_group_has_no_bytes(sr_writes_at(m, i)->kind))
+			m->with_bytes[m->with_bytes_n++] = (uint32_t)i;
+	}
+	return 0;
+}
+
 static int sort_by_line(struct sr_writes *m)
 {
 	size_t n = 0, distinct = 0;
@@ -165,7 +178,7 @@ static int sort_by_line(struct sr_writes *m)
 	for (size_t i = 0; i < m->count; i++)
 		for (uint64_t line = 0; line < lines_of(&m->writes[i]); line++)
 			m->entries[m->entries_n++] = (struct sr_write_entry){
-			    m->writes[i].addr / SR_WRITES_LINE + line, (uint32_t)i};
+			    m->writes[i].addr / SR_WRITES_LINE + line, (uint32_t)i, 0};
 	qsort_r(m->entries, n, sizeof(*m->entries), by_line_and_writer, m->writes);
 	for (size_t i = 0; i < n; i++)
 		distinct += !i || m->entries[i].line != m->entries[i - 1].line;
@@ -177,7 +190,7 @@ static int sort_by_line(struct sr_writes *m)
 	for (size_t i = 0; i < n; i++)
 		if (!i || m->entries[i].line != m->entries[i - 1].line)
 			*find_line(m, m->entries[i].line) = (uint32_t)i + 1;
-	return 0;
+	return note_those_with_bytes(m);
 }
 
 /* The first entry from `at` on that is not of this line and writer. */
@@ -310,6 +323,7 @@ void sr_writes_free(struct sr_writes *m)
 {
 	free(m->writes);
 	free(m->entries);
+	free(m->with_bytes);
 	free(m->lines);
 	for (int i = 0; i < SR_GROUP_MEMBERS; i++)
 		if (m->written[i])

@@ -31,6 +31,7 @@ struct sr_ended_group {
 struct sr_write_entry {
 	uint64_t line;
 	uint32_t number;
+	uint32_t before; /* so many entries in front of it have bytes */
 };
 
 struct sr_writes {
@@ -46,6 +47,8 @@ struct sr_writes {
 	size_t own; /* the first of them are this member's; the others came through memory that it shares */
 	struct sr_write_entry *entries; /* by line, then writer, then in the writer's order */
 	size_t entries_n;
+	uint32_t *with_bytes; /* entries of writes that have bytes: often hardly one of the many that say what may be there */
+	size_t with_bytes_n;
 	uint32_t *lines; /* a table of hashed lines: the number of a line's first entry, plus 1 */
 	size_t lines_n;  /* a power of two */
 };
@@ -86,6 +89,12 @@ static inline uint32_t sr_writes_number(const struct sr_writes *m, size_t entry)
 static inline const struct sr_group_write *sr_writes_at(const struct sr_writes *m, size_t entry)
 {
 	return &m->writes[sr_writes_number(m, entry)];
+}
+
+/* The number of entries in front of this one that have bytes: of the next one of these in `with_bytes`. */
+static inline size_t sr_writes_with_bytes(const struct sr_writes *m, size_t entry)
+{
+	return entry < m->entries_n ? m->entries[entry].before : m->with_bytes_n;
 }
 
 /* What each member wrote in the line of this address. */

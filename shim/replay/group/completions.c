@@ -131,7 +131,7 @@ static struct sr_request *find_shared(const struct sr_thread *t, const struct sr
 {
 	struct sr_recv_request *first = sr_recv_queue_match(from, true, wr_id), *r = first;
 
-	*certain = !first || !sr_recv_find(first->next, wr_id);
+	*certain = !first || sr_recv_queue_is_last(from, first);
 	if (*certain || !m)
 		return (struct sr_request *)first;
 	while (r && !is_lacking(&t->received, (struct sr_request *)r) && !sr_request_holds(q, q->in, (struct sr_request *)r, 0, m))

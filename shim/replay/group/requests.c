@@ -151,8 +151,9 @@ struct sr_recv_queue *sr_request_receives(struct sr_request_qp *q)
 	if (s)
 		return s;
 	s = sr_alloc_zeroed(sizeof(*s));
-	if (s && sr_map_put(&shared, (uintptr_t)q->qp->srq, s, &old))
+	if (!s || sr_map_put(&shared, (uintptr_t)q->qp->srq, s, &old))
 		return NULL;
+	s->hashes = sr_alloc_zeroed(SR_RECV_HASHES * sizeof(*s->hashes));
 	return s;
 }
 

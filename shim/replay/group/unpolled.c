@@ -3,27 +3,57 @@
 
 #include "logd/base/lock.h"
 #include "logd/base/page.h"
+#include "shim/memory/heap.h"
 #include "shim/replay/group/requests.h"
 
-/* So many messages of a queue pair may have come without having been polled. */
-#define MESSAGES 64
-/* So many pieces that were found are remembered until their completions come. */
-#define FOUND 256
+/* So many messages of a queue pair may have come without having been polled: each into the next receive; into any. */
+#define MESSAGES     4096
+#define MESSAGES_ANY 64
+/* Pieces that were found are remembered until their completions come, unless another one takes the place: a power of two. */
+#define FOUND 8192
 
-static struct found {
+struct found {
 	const struct sr_group_channel *in; /* NULL: free */
 	uint64_t number, page;
-} found[FOUND];
-static uint32_t found_next;
+};
+
+/* Not in the library's image, which has to stay small. */
+static struct found *all_found;
+
+static struct found *place_of(const struct sr_group_channel *in, uint64_t number, uint64_t page)
+{
+	uint64_t key = (uintptr_t)in ^ number << 20 ^ page / PAGE;
+
+	return &all_found[(key * 0x9e3779b97f4a7c15ull >> 40) % FOUND];
+}
+
+static void note_found(const struct sr_group_channel *in, uint64_t number, uint64_t page)
+{
+	if (!all_found)
+		all_found = sr_alloc_zeroed(FOUND * sizeof(*all_found));
+	if (all_found)
+		*place_of(in, number, page) = (struct found){in, number, page};
+}
 
 /* With sr_group_lock, as all that follows. */
 bool sr_unpolled_was_found(const struct sr_group_channel *in, uint64_t number, uint64_t addr)
 {
-	for (uint32_t i = 0; i < FOUND; i++)
-		if (found[i].in == in && found[i].number == number && found[i].page == sr_page_down(addr)) {
-			found[i].in = NULL;
+	struct found *f = all_found ? place_of(in, number, sr_page_down(addr)) : NULL;
+
+	if (!f || f->in != in || f->number != number || f->page != sr_page_down(addr))
+		return false;
+	f->in = NULL;
+	return true;
+}
+
+/* Most receives are elsewhere. */
+static bool is_near(const struct sr_unpolled *u, const struct sr_recv_request *receive)
+{
+	const struct sr_request *r = (const struct sr_request *)receive;
+
+	for (uint32_t i = 0; i < r->num_sge; i++)
+		if (r->sge[i].addr < u->addr + u->length && u->addr < r->sge[i].addr + r->sge[i].length)
 			return true;
-		}
 	return false;
 }
 
@@ -71,7 +101,7 @@ static bool fits(const struct sr_unpolled *u, const struct sr_request_qp *q, uin
 
 		sr_channel_message(q->in, p->number, &m);
 		sr_history_add(sr_group_self, &m.origin, SR_GROUP_BYTES, p->at, NULL, &(struct sr_piece){p->bytes, p->n}, 1);
-		found[found_next++ % FOUND] = (struct found){q->in, p->number, sr_page_down(p->at)};
+		note_found(q->in, p->number, sr_page_down(p->at));
 	}
 	return true;
 }
@@ -82,7 +112,7 @@ static bool in_order(const struct sr_unpolled *u, const struct sr_request_qp *q,
 	uint32_t n = 0;
 
 	for (uint64_t number = q->received; r && number < end && n < SR_UNPOLLED_PIECES; number++, r = r->next)
-		if (take(u, q, r, number, &u->pieces[n]) && fits(u, q, ++n))
+		if (is_near(u, r) && take(u, q, r, number, &u->pieces[n]) && fits(u, q, ++n))
 			return true;
 	return false;
 }
@@ -91,10 +121,18 @@ static bool in_order(const struct sr_unpolled *u, const struct sr_request_qp *q,
 static bool in_any(const struct sr_unpolled *u, const struct sr_request_qp *q, const struct sr_recv_request *r, uint64_t end)
 {
 	for (; r; r = r->next)
-		for (uint64_t number = q->received; number < end && take(u, q, r, number, &u->pieces[0]); number++)
+		for (uint64_t number = q->received; number < end && is_near(u, r) && take(u, q, r, number, &u->pieces[0]); number++)
 			if (fits(u, q, 1))
 				return true;
 	return false;
+}
+
+/* As many messages as may be there unpolled, but at most so many: the end of their numbers. */
+static uint64_t posted(const struct sr_request_qp *q, uint64_t most)
+{
+	uint64_t end = atomic_load(&q->in->posted);
+
+	return end < q->received + most ? end : q->received + most;
 }
 
 struct walk {
@@ -106,14 +144,11 @@ static void find_of(struct sr_request_qp *q, void *walk)
 {
 	struct walk *w = walk;
 	struct sr_recv_queue *receives = q->in && q->qp->qp_type == IBV_QPT_RC ? sr_request_receives(q) : NULL;
-	uint64_t end;
 
 	if (!receives || w->found)
 		return;
-	end = atomic_load(&q->in->posted);
-	if (end > q->received + MESSAGES)
-		end = q->received + MESSAGES;
-	w->found = in_order(w->u, q, receives->first, end) || (q->qp->srq && in_any(w->u, q, receives->first, end));
+	w->found = in_order(w->u, q, receives->first, posted(q, MESSAGES)) ||
+		   (q->qp->srq && in_any(w->u, q, receives->first, posted(q, MESSAGES_ANY)));
 }
 
 bool sr_unpolled_find(const struct sr_unpolled *u)

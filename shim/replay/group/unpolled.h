@@ -14,7 +14,7 @@
 #include "logd/base/page.h"
 #include "shim/replay/group/own.h"
 
-#define SR_UNPOLLED_PIECES 4
+#define SR_UNPOLLED_PIECES 128
 
 /* What a message would bring to the page of the value. */
 struct sr_unpolled_piece {

@@ -2,15 +2,14 @@
 /*
  * unpolled.c: two ranks find messages in memory before they poll their completions.
  *
- *   unpolled [ROUNDS]
+ *   unpolled [ROUNDS [MESSAGES]]
  *
- * In each round a rank sends two messages to the other one, from what it has received so far.  It polls the first one's
- * completion, and waits for the second one by looking at its buffer, which lies on the same page of shared memory.
+ * In each round a rank sends two messages, or so many, to the other one, from what it has received so far.  It polls the first
+ * one's completion, and waits for the others by looking at their buffers, which lie on pages of shared memory.
  */
 #include "pgas/internal.h"
 
-#define BUFFERS 4
-#define SEND	100 /* wr_id */
+#define SEND UINT64_MAX /* wr_id */
 
 struct message {
 	uint64_t number, round, more[6];
@@ -19,7 +18,7 @@ struct message {
 static struct ibv_qp *qp;
 static struct ibv_cq *cq;
 static struct message *in, *out;
-static uint64_t number;
+static uint64_t number, messages; /* so many in a round; there are buffers for two rounds */
 
 static void post_receive(uint64_t buffer)
 {
@@ -60,24 +59,31 @@ static void add(const struct message *m)
 	number = (number ^ m->number) * 0x100000001b3 + m->more[2];
 }
 
+static void find(const struct message *m, uint64_t round)
+{
+	struct pgas_patience patience = {0};
+
+	while (pgas_load(&m->round) != round)
+		pgas_relax(&patience);
+	add(m);
+}
+
 static void do_round(uint64_t round)
 {
-	const uint64_t first = 2 * round % BUFFERS, second = first + 1;
-	struct pgas_patience patience = {0};
-	int sends = 0;
+	const uint64_t first = round % 2 * messages;
+	uint64_t sends = 0;
 
-	send(&out[0], 2 * round);
-	send(&out[1], 2 * round + 1);
+	for (uint64_t i = 0; i < messages; i++)
+		send(&out[i], messages * round + i);
 	while (next_completion() == SEND)
 		sends++;
 	add(&in[first]);
-	while (pgas_load(&in[second].round) != 2 * round + 1)
-		pgas_relax(&patience);
-	add(&in[second]);
-	for (int left = 3 - sends; left; left--)
+	for (uint64_t i = 1; i < messages; i++)
+		find(&in[first + i], messages * round + i);
+	for (uint64_t left = 2 * messages - 1 - sends; left; left--)
 		next_completion();
-	post_receive(first);
-	post_receive(second);
+	for (uint64_t i = 0; i < messages; i++)
+		post_receive(first + i);
 }
 
 /* As the runtime connects its own. */
@@ -97,27 +103,28 @@ static void connect_it(void)
 
 static void set_up(void)
 {
-	struct ibv_qp_init_attr attr = {.cap = {4, BUFFERS, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+	struct ibv_qp_init_attr attr = {.cap = {(uint32_t)messages, 2 * (uint32_t)messages, 1, 1, 0}, .qp_type = IBV_QPT_RC};
 
-	cq = attr.send_cq = attr.recv_cq = ibv_create_cq(pgas.device, 16, NULL, NULL, 0);
+	cq = attr.send_cq = attr.recv_cq = ibv_create_cq(pgas.device, 4 * (int)messages, NULL, NULL, 0);
 	qp = ibv_create_qp(pgas.pd, &attr);
 	if (!qp)
 		pgas_fail("cannot create a queue pair: %m");
-	in = pgas_shared(BUFFERS * sizeof(*in));
-	out = pgas_private(2 * sizeof(*out));
+	in = pgas_shared(2 * messages * sizeof(*in));
+	out = pgas_private(messages * sizeof(*out));
 	pgas_prepare_queue_pair(qp);
-	for (uint64_t b = 0; b < BUFFERS; b++)
+	for (uint64_t b = 0; b < 2 * messages; b++)
 		post_receive(b);
 	connect_it();
 }
 
 int main(int argc, char **argv)
 {
-	static const char usage[] = "unpolled [ROUNDS]";
+	static const char usage[] = "unpolled [ROUNDS [MESSAGES]]";
 	long rounds = pgas_argument(argc, argv, 1, 200, 1, usage);
 	bool right;
 
-	pgas_start(1 << 16, 1 << 12);
+	messages = (uint64_t)pgas_argument(argc, argv, 2, 2, 2, usage);
+	pgas_start((1 << 16) + 2 * messages * sizeof(*in), (1 << 12) + messages * sizeof(*out));
 	if (pgas.ranks != 2)
 		pgas_fail("it takes two ranks");
 	set_up();
