@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * thread_timer.h: timers that interrupt just the thread that made them, by SIGSEGV: that signal is the recorder's anyway.
- * The mark, an address, tells whose timer it was.  -errno for errors; may be called from a signal handler.
+ * The mark, an address that no process has, tells whose timer it was.  -errno for errors; may be called from a signal handler.
  */
 #ifndef LOGD_BASE_THREAD_TIMER_H
 #define LOGD_BASE_THREAD_TIMER_H
 
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "logd/base/rawsys.h"
 
@@ -29,6 +31,12 @@ static inline long sr_thread_timer_set(int timer, long ns)
 	const struct itimerspec once = {.it_value = {.tv_nsec = ns}};
 
 	return sr_syscall(SYS_timer_settime, timer, 0, SR_ARG(&once), 0, 0, 0);
+}
+
+/* All marks begin so: "sr". */
+static inline bool sr_thread_timer_has_mark(const siginfo_t *info)
+{
+	return (uintptr_t)info->si_ptr >> 48 == 0x7372;
 }
 
 static inline bool sr_thread_timer_is(const siginfo_t *info, const void *mark)

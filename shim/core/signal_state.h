@@ -38,6 +38,9 @@ struct sr_signal_state {
 	siginfo_t held_info[SR_CLAIMABLE];
 	struct sr_signal_stack stack;
 
+	/* The shim's handler that runs: is it the one of a trapped call, which may block?  And what it has interrupted: was that one? */
+	bool trapped, trapped_before;
+
 	/* Waiting signals, whose handlers will run at the next place that can be recorded. */
 	volatile bool waiting;
 	struct sr_signal_queue *queue;

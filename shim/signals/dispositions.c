@@ -28,6 +28,8 @@ static struct sr_lock changing;
 static void *libc_restorer;
 
 static uint64_t claimed;
+/* Those of them that may be sent: the program does not die of them. */
+static uint64_t deferred;
 static sr_signal_entry *entry;
 
 struct sr_kernel_action sr_disposition_get(int signo)
@@ -73,8 +75,13 @@ static struct sr_kernel_action for_kernel(int signo, const struct sr_kernel_acti
 	k.handler = (void *)entry;
 	k.restorer = (void *)sr_frame_restorer;
 	k.flags |= SA_SIGINFO | SA_RESTORER | SA_ONSTACK;
-	if (claimed & BIT(signo))
+	if (claimed & BIT(signo)) {
 		k.flags |= SA_RESTART | SA_NODEFER;
+		if (a->handler != (void *)SIG_DFL)
+			deferred |= BIT(signo);
+		if (deferred & BIT(signo))
+			k.flags &= ~(unsigned long)SA_NODEFER;
+	}
 	/* While a handler runs on the shim's stack, only claimed signals may interrupt it. */
 	k.mask = ~claimed;
 	/* A trapped system call may block, and be interrupted. */
@@ -134,6 +141,11 @@ void *sr_signals_libc_restorer(void)
 uint64_t sr_signals_claimed(void)
 {
 	return claimed;
+}
+
+uint64_t sr_signals_deferred(void)
+{
+	return deferred;
 }
 
 bool sr_signals_are_replayed(void)

@@ -40,6 +40,9 @@ void sr_dispositions_claim(uint64_t bit);
 /* The claimed signals, as a mask. */
 uint64_t sr_signals_claimed(void);
 
+/* Those of them that the kernel blocks while the shim's handler begins, since they may be sent to the program. */
+uint64_t sr_signals_deferred(void);
+
 /* Does the program have a handler for the signal? */
 bool sr_signals_has_handler(int signo);
 

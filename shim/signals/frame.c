@@ -17,15 +17,14 @@
 
 /*
  * struct rt_sigframe of arch/x86/include/asm/sigframe.h; the FPU's state lies above it. The
- * last four members are for what follows the handler.
+ * last three members are for what follows the handler.
  */
 struct frame {
 	void *restorer;
 	unsigned char context[CONTEXT_BYTES];
 	siginfo_t info;
 	uintptr_t after_top;
-	void (*after)(ucontext_t *uc, void *kept);
-	uint64_t after_mask;
+	void (*after)(ucontext_t *uc, void *kept, uintptr_t frame);
 	unsigned char kept[SR_FRAME_KEPT];
 };
 
@@ -167,74 +166,83 @@ static size_t fpu_bytes(const void *fpu)
 	return reserved.magic == XSTATE_MAGIC ? reserved.extended_size : LEGACY_BYTES;
 }
 
-/*
- * Goes on at the context, by rt_sigreturn, from a copy on this stack, and clears the frame: it holds what differs in a replay
- * (addresses of the shim, the number of the last fault), and a later function of the program may have a hole there, for
- * example in a struct that it sends.
- */
-static void __attribute__((noreturn)) go_on(struct frame *frame)
+/* Goes on at the context, by rt_sigreturn.  Below the context a claimed signal may come in between. */
+static void __attribute__((noreturn)) go_on(const unsigned char *context)
 {
-	ucontext_t *uc = (ucontext_t *)frame->context;
-	char *fpu = (void *)uc->uc_mcontext.fpregs;
-	size_t bytes = fpu ? fpu_bytes(fpu) : 0;
-	/* Below the context a claimed signal may come in between. */
-	char *back = alloca(sizeof(*frame) + XSTATE_ALIGN + bytes);
-	char *room = (char *)(((uintptr_t)back + sizeof(*frame) + XSTATE_ALIGN) & ~(XSTATE_ALIGN - 1ul));
-
-	if (fpu) {
-		memcpy(room, fpu, bytes);
-		uc->uc_mcontext.fpregs = (fpregset_t)room;
-	}
-	memcpy(back, uc, CONTEXT_BYTES);
-	/* The handler may have replaced it by its own. */
-	if (fpu - (char *)frame - sizeof(*frame) < XSTATE_ALIGN)
-		memset(fpu, 0, bytes);
-	memset(frame, 0, sizeof(*frame));
 	__asm__ volatile("mov %0, %%rsp\n\t"
 			 "mov $15, %%eax\n\t" /* rt_sigreturn */
 			 "syscall"
 			 :
-			 : "r"(back)
+			 : "r"(context)
 			 : "memory");
 	__builtin_unreachable();
 }
 
-/* On after_top, with all signals blocked: the kernel must not begin another handler there. */
+/*
+ * On after_top, with all signals blocked: the kernel must not begin another handler there.  From here on all is in a copy
+ * on this stack: the next handler's frame may come where this one's is, as soon as the thread has its stacks back.
+ */
 void sr_frame_left(ucontext_t *uc) SR_HIDDEN __attribute__((noreturn, used));
 void sr_frame_left(ucontext_t *uc)
 {
-	struct frame *frame = (struct frame *)((char *)uc - offsetof(struct frame, context));
+	struct frame *frame = (struct frame *)((char *)uc - offsetof(struct frame, context)), *copy;
 	const stack_t none = {.ss_flags = SS_DISABLE};
+	void *fpu = uc->uc_mcontext.fpregs;
+	size_t bytes = fpu ? fpu_bytes(fpu) : 0;
+	char *room;
 
 	sr_syscall(SYS_sigaltstack, SR_ARG(&none), 0, 0, 0, 0, 0);
-	sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&frame->after_mask), 0, sizeof(frame->after_mask), 0, 0);
-	frame->after(uc, frame->kept);
-	go_on(frame);
+	copy = alloca(sizeof(*copy) + XSTATE_ALIGN + bytes);
+	*copy = *frame;
+	uc = (ucontext_t *)copy->context;
+	if (fpu) {
+		room = (char *)(((uintptr_t)(copy + 1) + XSTATE_ALIGN - 1) & ~(XSTATE_ALIGN - 1ul));
+		memcpy(room, fpu, bytes);
+		uc->uc_mcontext.fpregs = (fpregset_t)room;
+	}
+	copy->after(uc, copy->kept, (uintptr_t)frame);
+	go_on(copy->context);
+}
+
+void sr_frame_clear(uintptr_t address)
+{
+	struct frame *frame = (struct frame *)address;
+	char *fpu = (void *)((const ucontext_t *)frame->context)->uc_mcontext.fpregs;
+
+	/* The handler may have replaced it by its own. */
+	if (fpu - (char *)frame - sizeof(*frame) < XSTATE_ALIGN)
+		memset(fpu, 0, fpu_bytes(fpu));
+	memset(frame, 0, sizeof(*frame));
+}
+
+static uintptr_t fpu_place(const void *fpu, uintptr_t top)
+{
+	return fpu ? (top - fpu_bytes(fpu)) & ~(uintptr_t)(XSTATE_ALIGN - 1) : top;
+}
+
+/* The stack is aligned as after a call: the return address is 8 bytes below a multiple of 16. */
+uintptr_t sr_frame_place(const ucontext_t *uc, uintptr_t top)
+{
+	return ((fpu_place(uc->uc_mcontext.fpregs, top) - sizeof(struct frame)) & ~15ul) - 8;
 }
 
 void sr_frame_move(ucontext_t *uc, const siginfo_t *info, const struct sr_frame_plan *plan)
 {
 	greg_t *regs = uc->uc_mcontext.gregs;
 	void *fpu = uc->uc_mcontext.fpregs;
-	uintptr_t top = plan->top;
-	struct frame *frame;
+	struct frame *frame = (struct frame *)sr_frame_place(uc, plan->top);
 
 	if (fpu) {
-		top = (top - fpu_bytes(fpu)) & ~(uintptr_t)(XSTATE_ALIGN - 1);
-		memcpy((void *)top, fpu, fpu_bytes(fpu));
-		uc->uc_mcontext.fpregs = (fpregset_t)top;
+		void *to = (void *)fpu_place(fpu, plan->top);
+
+		memcpy(to, fpu, fpu_bytes(fpu));
+		uc->uc_mcontext.fpregs = to;
 	}
-	/*
-	 * The stack is aligned as after a call: the return address is 8 bytes below a multiple
-	 * of 16.
-	 */
-	frame = (struct frame *)(((top - sizeof(*frame)) & ~15ul) - 8);
 	frame->restorer = (void *)sr_frame_leave;
 	memcpy(frame->context, uc, CONTEXT_BYTES);
 	frame->info = *info;
 	frame->after = plan->after;
 	frame->after_top = plan->after_top & ~15ul;
-	frame->after_mask = plan->after_mask;
 	memcpy(frame->kept, plan->kept, SR_FRAME_KEPT);
 
 	regs[REG_RIP] = (greg_t)(uintptr_t)plan->handler;
@@ -276,6 +284,15 @@ bool sr_frame_is_in_call(const ucontext_t *uc)
 bool sr_frame_is_interrupted_call(const ucontext_t *uc)
 {
 	return false;
+}
+
+uintptr_t sr_frame_place(const ucontext_t *uc, uintptr_t top)
+{
+	return top;
+}
+
+void sr_frame_clear(uintptr_t frame)
+{
 }
 
 void sr_frame_move(ucontext_t *uc, const siginfo_t *info, const struct sr_frame_plan *plan)

@@ -38,13 +38,12 @@ struct sr_frame_plan {
 	void *handler; /* called with the usual three arguments */
 	int signo;
 	/*
-	 * Called when the handler has returned, with after_mask as the signal mask. It runs on
-	 * another stack, since programs keep data below the end of a handler's stack (a
+	 * Called when the handler has returned, with all signals blocked, and with copies of what was in the
+	 * frame. It runs on another stack, since programs keep data below the end of a handler's stack (a
 	 * coroutine's first frame).
 	 */
-	void (*after)(ucontext_t *uc, void *kept);
+	void (*after)(ucontext_t *uc, void *kept, uintptr_t frame);
 	uintptr_t after_top;
-	uint64_t after_mask;
 	const void *kept; /* SR_FRAME_KEPT bytes, copied into the frame */
 };
 
@@ -69,6 +68,15 @@ bool sr_frame_is_in_call(const ucontext_t *uc);
 
 /* Changes *uc so that a return to it starts the handler; the handler interrupts *uc as it was. */
 void sr_frame_move(ucontext_t *uc, const siginfo_t *info, const struct sr_frame_plan *plan);
+
+/* Where the frame will be: below it, the stack is the handler's. */
+uintptr_t sr_frame_place(const ucontext_t *uc, uintptr_t top);
+
+/*
+ * The handler has returned. Its frame holds what differs in a replay (addresses of the shim, the number of the last fault), and
+ * a later function of the program may have a hole there, for example in a struct that it sends.
+ */
+void sr_frame_clear(uintptr_t frame);
 
 /* Is it where a handler that was moved has returned to?  All signals are blocked from there on. */
 bool sr_frame_leaves(uintptr_t pc);

@@ -63,7 +63,7 @@ struct sr_saved_buffer {
 /* What the thread was doing; stored in the frame. */
 struct interrupted {
 	int32_t depth;
-	uint8_t heap, raw, inside_rdmacm, interruptible, taking;
+	uint8_t heap, raw, inside_rdmacm, interruptible, taking, trapped;
 	uint8_t saved, exposed_call;
 	bool computed; /* and since then no call was made but by the handler */
 	bool at_place; /* of the program's code, which is in the trace */
@@ -125,6 +125,7 @@ static void begin_handler(struct sr_thread *t, struct interrupted *i, int signo)
 	    .inside_rdmacm = t->inside_rdmacm,
 	    .interruptible = s->interruptible,
 	    .taking = s->taking,
+	    .trapped = s->trapped_before,
 	    .call_entry = s->call_entry,
 	    .gathered = t->received.gathered,
 	    .frame = s->frame,
@@ -206,8 +207,6 @@ static void unshow(struct sr_signal_state *s, ucontext_t *uc)
 	sr_frame_set_mask(uc, sr_signals_are_replayed() ? 0 : mask & ~sr_signals_claimed());
 	if (s->stack.own)
 		s->stack.program = uc->uc_stack;
-	if (s->held & ~s->hidden)
-		s->waiting = true;
 }
 
 /* Back on the stacks that the interrupted code had; this code is still on another one, and its frame on the program's. */
@@ -240,8 +239,6 @@ static void after_handler(ucontext_t *uc, void *kept)
 	struct sr_thread *t = &sr_self;
 	struct probes_guard guard;
 
-	/* This runs on the handlers' stack, with all but the claimed signals blocked; where a section ends, they may come. */
-	t->signals.stack.end = t->signals.frame;
 	probes_guard_begin(&guard);
 	end_handler(t, kept);
 	unshow(&t->signals, uc);
@@ -250,26 +247,41 @@ static void after_handler(ucontext_t *uc, void *kept)
 	probes_guard_end(&guard);
 }
 
+/* This runs on the handlers' stack.  A claimed signal may come as soon as the end of the program's is known. */
+static void after_moved_handler(ucontext_t *uc, void *kept, uintptr_t frame)
+{
+	struct sr_signal_state *s = &sr_self.signals;
+	const uint64_t all = ~sr_signals_claimed();
+
+	s->stack.end = frame;
+	s->trapped = false;
+	sr_kernel_mask(SIG_SETMASK, &all, NULL);
+	sr_frame_clear(frame);
+	after_handler(uc, kept);
+	sr_signals_release_at_return(s);
+	s->trapped = ((const struct interrupted *)kept)->trapped;
+}
+
 static void move_to(int signo, const siginfo_t *info, ucontext_t *uc, void *handler, uintptr_t top,
 		    uint64_t mask, const struct interrupted *kept)
 {
 	_Alignas(8) unsigned char room[SR_FRAME_KEPT] = {0};
-	const struct sr_signal_stack *stack = &sr_self.signals.stack;
+	struct sr_signal_stack *stack = &sr_self.signals.stack;
 	const struct sr_frame_plan plan = {
 	    .top = top,
 	    .mask = mask,
 	    .handler = handler,
 	    .signo = signo,
-	    .after = after_handler,
+	    .after = after_moved_handler,
 	    .after_top = sr_signal_stack_own_top(stack),
-	    .after_mask = ~sr_signals_claimed(),
 	    .kept = room,
 	};
 
 	memcpy(room, kept, sizeof(*kept));
+	/* A claimed signal may come before the handler has begun: its frame belongs below this one's. */
+	sr_self.signals.frame = stack->end = sr_frame_place(uc, top);
 	sr_frame_move(uc, info, &plan);
-	uc->uc_stack = sr_signal_stack_for(stack, sr_frame_stack_pointer(uc));
-	sr_self.signals.frame = sr_frame_stack_pointer(uc);
+	uc->uc_stack = sr_signal_stack_for(stack, stack->end);
 }
 
 /* The handler belongs on this stack, so call it here with the frame that the kernel made. */

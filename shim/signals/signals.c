@@ -11,7 +11,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "logd/base/compiler.h"
 #include "logd/base/lock.h"
+#include "logd/base/thread_timer.h"
 #include "shim/core/next.h"
 #include "shim/signals/handlers.h"
 #include "shim/signals/threads.h"
@@ -64,16 +66,72 @@ static void pass(int signo, siginfo_t *info, ucontext_t *uc, uintptr_t here)
 		sr_handler_for_sent(signo, info, uc, &a, here);
 }
 
+/* Has the signal interrupted a handler of the shim's that does not block?  A thread that has not begun can be in no other. */
+static bool is_in_handler(const struct sr_signal_state *s, const ucontext_t *uc)
+{
+	if (!s->stack.own)
+		return !sr_self.numbered;
+	return sr_signal_stack_is_own(&s->stack, sr_frame_stack_pointer(uc)) && !s->trapped_before;
+}
+
+/* The shim's own timers and messages are for its claims. */
+static bool is_sent_by_others(const siginfo_t *info)
+{
+	extern const char __ehdr_start[] SR_HIDDEN, _end[] SR_HIDDEN;
+	uintptr_t mark = (uintptr_t)info->si_ptr;
+
+	if (info->si_code == SI_QUEUE)
+		return mark - (uintptr_t)__ehdr_start >= (uintptr_t)(_end - __ehdr_start);
+	return info->si_code <= 0 && !(info->si_code == SI_TIMER && sr_thread_timer_has_mark(info));
+}
+
+/*
+ * A claimed signal that is sent again and again must not fill the stack with the shim's handlers.  So the kernel has blocked
+ * it, until it is known where it came.  True: it came within a handler, and is sent again when that returns.
+ */
+static bool has_to_wait(struct sr_signal_state *s, int signo, const siginfo_t *info, const ucontext_t *uc)
+{
+	const uint64_t bit = BIT(signo);
+
+	if (!(sr_signals_deferred() & bit))
+		return false;
+	if (is_sent_by_others(info) && is_in_handler(s, uc)) {
+		sr_signal_hold(s, signo, info);
+		return true;
+	}
+	sr_kernel_mask(SIG_UNBLOCK, &bit, NULL);
+	return false;
+}
+
+/* Signals were held while the shim's handler ran, which is about to return to uc. */
+static void go_on_with_held(struct sr_signal_state *s, const ucontext_t *uc)
+{
+	struct sr_thread *t = &sr_self;
+
+	if (!t->numbered || sr_is_section(t) || probes_is_section(uc))
+		s->waiting = true;
+	else if (!is_in_handler(s, uc))
+		sr_signals_release_at_return(s);
+}
+
 static void entry(int signo, siginfo_t *info, void *context)
 {
+	struct sr_signal_state *s = &sr_self.signals;
+	const bool trapped = s->trapped, before = s->trapped_before;
 	struct probes_guard guard;
 	int saved = errno;
 
-	sr_signal_stack_entered(&sr_self.signals.stack, sr_frame_stack_pointer(context));
+	s->trapped_before = trapped;
+	s->trapped = signo == SIGSYS;
+	sr_signal_stack_entered(&s->stack, sr_frame_stack_pointer(context));
 	probes_guard_begin(&guard);
-	if (!is_claims(signo, info, context))
+	if (!has_to_wait(s, signo, info, context) && !is_claims(signo, info, context))
 		pass(signo, info, context, (uintptr_t)__builtin_frame_address(0));
 	probes_guard_end(&guard);
+	if (s->held & ~s->hidden)
+		go_on_with_held(s, context);
+	s->trapped = trapped;
+	s->trapped_before = before;
 	errno = saved;
 }
 

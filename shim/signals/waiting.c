@@ -18,6 +18,7 @@ void sr_signal_hold(struct sr_signal_state *s, int signo, const siginfo_t *info)
 	s->held |= SR_SIGNAL_BIT(signo);
 }
 
+/* Sends again those that the program does not block any more. */
 static void release_held(struct sr_signal_state *s)
 {
 	for (int i = 0; i < SR_CLAIMABLE; i++) {
@@ -28,6 +29,16 @@ static void release_held(struct sr_signal_state *s)
 		s->held &= ~SR_SIGNAL_BIT(signo);
 		sr_queue_to_self(signo, &s->held_info[i]);
 	}
+}
+
+void sr_signals_release_at_return(struct sr_signal_state *s)
+{
+	const uint64_t bits = s->held & ~s->hidden;
+
+	if (!bits)
+		return;
+	sr_kernel_mask(SIG_BLOCK, &bits, NULL);
+	release_held(s);
 }
 
 #define WAITING 32
@@ -337,6 +348,12 @@ void sr_signal_wait_for_section(struct sr_signal_state *s, int signo, siginfo_t 
 {
 	if (s->queue && sr_signal_enqueue(s, signo, info))
 		return;
+	/* The kernel never keeps a claimed one. */
+	if (sr_signals_claimed() & SR_SIGNAL_BIT(signo)) {
+		sr_signal_hold(s, signo, info);
+		s->waiting = true;
+		return;
+	}
 	/* The queue is full: block this and all later signals until the section ends. */
 	if (!s->overflowed)
 		s->overflow_mask = sr_frame_mask(uc);

@@ -32,8 +32,14 @@ bool sr_signal_queue_is_full(const struct sr_signal_state *s);
 void sr_signal_wait_for_section(struct sr_signal_state *s, int signo, siginfo_t *info,
 				ucontext_t *uc);
 
-/* The program has blocked this claimed signal: keeps it pending. */
+/* The program has blocked this claimed signal, or it has interrupted the shim's handler: keeps it pending. */
 void sr_signal_hold(struct sr_signal_state *s, int signo, const siginfo_t *info);
+
+/*
+ * The shim's handler is about to return to the program: the kernel delivers there what was held and is not blocked any more.
+ * Until then no memory may be accessed that may fault.
+ */
+void sr_signals_release_at_return(struct sr_signal_state *s);
 
 /*
  * Recording: from uc on, the thread is to look for a place in the program's code that a replay finds again, and to deliver

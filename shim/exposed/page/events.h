@@ -17,7 +17,7 @@
 #define SR_EXPOSED_STALLED 32u
 
 /* What the tick's signal, which is a SIGSEGV too, carries (timer.c). */
-#define SR_EXPOSED_TICK_VALUE 0x73725f7469636bul
+#define SR_EXPOSED_TICK_VALUE 0x73725f7469636b73ul
 
 enum sr_exposed_wanted {
 	SR_EXPOSED_ALL_RUN, /* no thread waits for this one */

@@ -99,6 +99,19 @@ def polls_in_turn(tap, directory):
         shutil.rmtree(trace)
 
 
+def sums(tap, directory):
+    """Without probes each load faults, and the instruction is executed in a copy, where a timer's signal may come as well."""
+    trace = os.path.join(directory, "sums.srec")
+    on_standin = dict(os.environ, LD_LIBRARY_PATH=SOFTDEV)
+    bare = run([VERBS_PROGRAM, "sums-in-an-exposed-region"], env=on_standin)
+    recorded = run([SREPLAY, "record", "-o", trace, "--probes=off", "--", VERBS_PROGRAM, "sums-in-an-exposed-region"], env=on_standin)
+    status, out, err = replay(trace, 0)
+    tap.ok(recorded.returncode == 3 and recorded.stdout == bare.stdout and status == 3 and out == recorded.stdout
+           and "0 divergences: exact" in err,
+           "sums beside a timer, without probes: as bare, and exact",
+           "%s\n%s %s\n%s\n%s" % (bare.stdout, recorded.returncode, recorded.stdout, out, err))
+
+
 def plain_preload(tap, directory):
     trace = os.path.join(directory, "plain.srec")
     environment = dict(os.environ, LD_PRELOAD=SHIM, SREPLAY_TRACE=trace)
@@ -182,6 +195,7 @@ def main():
         by_another_path(tap, directory)
         compared_memory_vanishes(tap, directory)
         polls_in_turn(tap, directory)
+        sums(tap, directory)
         plain_preload(tap, directory)
         stdbuf(tap, directory)
         audited(tap, directory)
