@@ -366,6 +366,7 @@ enum sr_signal_place {
 	SR_SIGNAL_IN_CALL = 2, /* in the call whose record comes next at this level, if one does */
 	SR_SIGNAL_AFTER = 3,   /* at the end of the last call, before the program went on */
 	SR_SIGNAL_BETWEEN = 4, /* anywhere between two calls */
+	SR_SIGNAL_AT_HEAP = 5, /* between two calls, in front of the operation on the heap that heap_position counts */
 };
 
 /* The handler in front of it ran at a place of the program's code, and has returned there; so this one runs there as well. */

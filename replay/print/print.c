@@ -26,6 +26,7 @@ static json_t *decode_signal(const struct sr_entry *e)
 	    [SR_SIGNAL_IN_CALL] = "in a call",
 	    [SR_SIGNAL_AFTER] = "at the end of the call",
 	    [SR_SIGNAL_BETWEEN] = "between calls",
+	    [SR_SIGNAL_AT_HEAP] = "before a heap operation",
 	};
 	struct sr_signal_payload p;
 	siginfo_t info;

@@ -125,6 +125,12 @@ struct sr_engine {
 	 */
 	void (*leaves)(const char *why);
 
+	/*
+	 * May be NULL.  The program is about to use the heap, and signals wait, or are due according to the trace: their
+	 * handlers run now.
+	 */
+	void (*handlers_at_heap)(struct sr_thread *t);
+
 	/* Only an engine that replays has the following operations. */
 
 	/* Is the thread's next record one of this call, with these arguments?  NULL: with any. */

@@ -43,6 +43,7 @@ struct sr_signal_state {
 
 	/* Waiting signals, whose handlers will run at the next place that can be recorded. */
 	volatile bool waiting;
+	bool due_at_heap; /* replay: the trace has one in front of a heap operation */
 	struct sr_signal_queue *queue;
 	/* The queue overflowed: the kernel keeps the other signals, blocked. */
 	bool overflowed;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heap_order.h: in a process with threads, reports the begin and end of each operation on the
- * program's heap to the engine, which keeps these operations in order (threads/heap_runs.h).
+ * heap_order.h: counts each thread's operations on the program's heap.  Places in the program's code are told apart by
+ * their number, and signals that wait are delivered in front of one, which a replay finds again.  In a process with threads
+ * the begin and end of each are reported to the engine, which keeps them in order (threads/heap_runs.h).
  */
 #ifndef SHIM_MEMORY_HEAP_ORDER_H
 #define SHIM_MEMORY_HEAP_ORDER_H
@@ -10,19 +11,25 @@
 #include "shim/core/order.h"
 #include "shim/core/thread.h"
 
+/* Runs the handlers of signals that wait, or are due. */
+void sr_handlers_at_heap(void);
+
 /*
  * Call before an operation, and pass the result to sr_heap_end after it. What the operation does
  * to the heap itself belongs to it.
  */
 static inline const struct sr_engine *sr_heap_begin(void)
 {
-	const struct sr_engine *e;
+	const struct sr_engine *e = sr_engine;
 
-	if (__builtin_expect(!sr_threaded, 1))
-		return NULL;
-	e = sr_engine;
 	if (!e || sr_self.depth || sr_self.in_operation)
 		return NULL;
+	if (__builtin_expect(sr_self.signals.waiting || sr_self.signals.due_at_heap, 0))
+		sr_handlers_at_heap();
+	if (__builtin_expect(!sr_threaded, 1)) {
+		sr_self.heap_ops++;
+		return NULL;
+	}
 	sr_self.uses_heap = true;
 	if (!e->heap_begin(&sr_self))
 		return NULL;

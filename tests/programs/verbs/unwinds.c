@@ -21,8 +21,8 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#define LOOKS 8
-#define TICKS 12
+#define LOOKS 4
+#define TICKS 5
 
 static atomic_bool done;
 static volatile uint64_t turns;
