@@ -118,7 +118,7 @@ static void note_signal(struct summary *sum, const struct sr_entry *e)
 	memcpy(&p, e->payload, sizeof(p));
 	sum->signals++;
 	sum->signals_between += p.place == SR_SIGNAL_BETWEEN;
-	sum->signals_placed += !!(p.flags & SR_SIGNAL_SAME_PLACE);
+	sum->signals_placed += p.flags & SR_SIGNAL_SAME_PLACE || p.place == SR_SIGNAL_AT_HEAP;
 }
 
 static void note_place(struct summary *sum, const struct sr_entry *e)

@@ -155,6 +155,7 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 		return nested_call(t, d, a);
 	if (!sr_engine)
 		return doubtful_call(t, n, a, site);
+	t->signals.base = (uintptr_t)__builtin_frame_address(0);
 	if (__builtin_expect(sr_urings, 0))
 		result = call_beside_rings(t, n, a, site);
 	else

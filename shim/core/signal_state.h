@@ -43,7 +43,7 @@ struct sr_signal_state {
 
 	/* Waiting signals, whose handlers will run at the next place that can be recorded. */
 	volatile bool waiting;
-	bool due_at_heap; /* replay: the trace has one in front of a heap operation */
+	bool due_at_heap; /* replay: the next record is a signal, perhaps in front of a heap operation */
 	struct sr_signal_queue *queue;
 	/* The queue overflowed: the kernel keeps the other signals, blocked. */
 	bool overflowed;
@@ -67,6 +67,7 @@ struct sr_signal_state {
 	volatile bool interruptible;
 	uint64_t recorded_mask; /* replay: the mask of the code that the handler interrupted */
 	uint64_t call_entry;    /* number of the entry event of the current call */
+	uintptr_t base;         /* the frame of the last call or heap operation, which is where it is in the other mode */
 	uint64_t frame;         /* where the last of these found its stack pointer */
 	uint32_t handlers;      /* handlers that have begun and not returned (some never will) */
 	struct sr_saved_buffer *saved;

@@ -283,6 +283,21 @@ static inline __attribute__((always_inline)) void clear_below(const struct sr_en
 		sr_clear_stack_below(SR_STACK_OPERATION);
 }
 
+/* What it leaves below differs between a recording and a replay. */
+void __attribute__((noinline)) sr_handlers_at_heap(void)
+{
+	struct sr_thread *t = &sr_self;
+
+	if (!sr_engine->handlers_at_heap)
+		return;
+	t->signals.base = (uintptr_t)__builtin_frame_address(0);
+	sr_engine->handlers_at_heap(t);
+	if (sr_stack_has_room(t, t->signals.base))
+		sr_clear_stack_below(SR_STACK_DEEP);
+	else
+		sr_clear_stack_below(SR_STACK_CALL);
+}
+
 static void *program_malloc(size_t size)
 {
 	const struct sr_engine *engine = sr_heap_begin();

@@ -2,6 +2,7 @@
 #include "shim/record/signal.h"
 
 #include "shim/core/order.h"
+#include "shim/core/signal_state.h"
 #include "shim/core/thread.h"
 #include "shim/record/emit.h"
 #include "shim/record/serial.h"
@@ -59,4 +60,10 @@ bool sr_record_signal(struct sr_thread *t, struct sr_signal_payload *p)
 bool sr_record_signal_alone(struct sr_thread *t, struct sr_signal_payload *p)
 {
 	return record(t, p, false);
+}
+
+void sr_record_handlers_at_heap(struct sr_thread *t)
+{
+	if (t->started && t->sn)
+		sr_signals_take(t, SR_SIGNAL_AT_HEAP);
 }

@@ -20,6 +20,11 @@ static bool comes_signal(struct sr_thread *t, struct sr_signal_payload *p)
 	return true;
 }
 
+static bool is_between(const struct sr_signal_payload *p)
+{
+	return p->place == SR_SIGNAL_BETWEEN || p->place == SR_SIGNAL_AT_HEAP;
+}
+
 /* A call in which a handler runs. */
 struct around {
 	const struct sr_call_desc *d;
@@ -47,7 +52,7 @@ static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p,
 
 	_Static_assert(sizeof(info) == sizeof(p->info), "siginfo_t");
 	t->stream->peeked = false;
-	if (p->place == SR_SIGNAL_BETWEEN)
+	if (p->place == SR_SIGNAL_BETWEEN || (p->place == SR_SIGNAL_AT_HEAP && p->heap_position != t->heap_ops))
 		atomic_fetch_add(&sr_replay_page->handlers_between, 1);
 	if (p->entry) {
 		sr_replay_await_ticket(t, p->entry);
@@ -214,9 +219,16 @@ void sr_replay_handlers_at_heap(struct sr_thread *t)
 {
 	struct sr_signal_payload p;
 
-	while (comes_signal(t, &p) && p.place == SR_SIGNAL_BETWEEN &&
-	       p.level == t->signals.handlers && p.heap_position == t->heap_ops) {
+	while (comes_signal(t, &p) && is_between(&p) && p.level == t->signals.handlers && p.heap_position == t->heap_ops) {
 		run_handler(t, &p, NULL);
 		await_between(t, comes_signal(t, &p), &p);
 	}
+}
+
+void sr_replay_handlers_due_at_heap(struct sr_thread *t)
+{
+	enum sr_heap before = sr_enter(t);
+
+	sr_replay_handlers_at_heap(t);
+	sr_leave(t, before);
 }

@@ -194,6 +194,7 @@ void sr_replay_handlers_between(struct sr_thread *t);
 bool sr_replay_handler_comes_first(struct sr_thread *t); /* see engine.h */
 bool sr_replay_handlers_in_call(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a);
 void sr_replay_handlers_after(struct sr_thread *t);
+void sr_replay_handlers_due_at_heap(struct sr_thread *t); /* struct sr_engine's handlers_at_heap */
 /* The thread is at a place: does a handler run there?  The other one runs it, when the handler of SIGSEGV that calls it has returned. */
 bool sr_replay_handler_comes_at_place(struct sr_thread *t);
 void sr_replay_handler_at_place(struct sr_thread *t);

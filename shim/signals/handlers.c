@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "shim/core/engine.h"
+#include "shim/core/stack_below.h"
 #include "shim/memory/heap.h"
 #include "logd/base/say.h"
 #include "shim/signals/dispositions.h"
@@ -68,7 +69,7 @@ struct interrupted {
 	bool computed; /* and since then no call was made but by the handler */
 	bool at_place; /* of the program's code, which is in the trace */
 	uint32_t slot, generation, guards, stack;
-	uint64_t call_entry, gathered, frame, end;
+	uint64_t call_entry, gathered, frame, end, base;
 };
 
 _Static_assert(sizeof(struct interrupted) <= SR_FRAME_KEPT, "fits into the frame");
@@ -129,6 +130,7 @@ static void begin_handler(struct sr_thread *t, struct interrupted *i, int signo)
 	    .call_entry = s->call_entry,
 	    .gathered = t->received.gathered,
 	    .frame = s->frame,
+	    .base = s->base,
 	    .at_place = s->at_place & SR_SIGNAL_BIT(signo),
 	    .guards = probes_handler_begins(),
 	    .stack = s->stack.current,
@@ -162,6 +164,7 @@ static void end_handler(struct sr_thread *t, const struct interrupted *i)
 	s->interruptible = i->interruptible;
 	s->taking = i->taking;
 	s->frame = i->frame;
+	s->base = i->base;
 	s->computed = i->computed;
 	s->computed_sn = t->sn;
 	probes_handler_ends(i->guards);
@@ -296,6 +299,21 @@ static void run_here(int signo, siginfo_t *info, ucontext_t *uc, void *handler, 
 	after_handler(uc, kept);
 }
 
+/* More than the recorder's frames, or a replay's, take in a call; libraries' may take more. */
+#define BELOW_BASE 4096
+
+/*
+ * Where the handler's frame begins on the program's stack, which ends there.  In a call, the shim's frames are longer in one
+ * mode than in the other: so it begins at a distance from the call itself, where there is room.
+ */
+static uintptr_t frame_top(const struct sr_thread *t, uintptr_t end)
+{
+	uintptr_t top = (t->signals.base - BELOW_BASE) & ~63ul;
+
+	end -= SR_RED_ZONE;
+	return (t->depth || t->signals.taking) && end - top < 2 * BELOW_BASE && sr_stack_has_room(t, top) ? top : end;
+}
+
 static void run(int signo, siginfo_t *info, ucontext_t *uc, const struct sr_kernel_action *a,
 		uintptr_t here)
 {
@@ -313,7 +331,7 @@ static void run(int signo, siginfo_t *info, ucontext_t *uc, const struct sr_kern
 	if (a->flags & SA_ONSTACK)
 		top = sr_signal_stack_top(&s->stack, end);
 	if (!top && sr_signal_stack_is_own(&s->stack, here))
-		top = end - SR_RED_ZONE;
+		top = frame_top(t, end);
 	show(s, uc);
 	sr_signal_stack_disarm(&s->stack);
 	s->hidden |= added & sr_signals_claimed();

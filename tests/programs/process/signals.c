@@ -860,6 +860,35 @@ static void installed_late(void)
 	printf("%d %d\n", (int)(intptr_t)value, (int)own_flag);
 }
 
+/* ------------------------------------------- where a handler's variables lie */
+
+#define FRAMES 60
+static uintptr_t frames[FRAMES];
+
+static void note_frame(int signo)
+{
+	if (count < FRAMES)
+		frames[count++] = (uintptr_t)__builtin_frame_address(0);
+}
+
+/* At the beginning and at the end of calls, and in calls that wait. */
+static void frames_in_calls(void)
+{
+	const struct itimerval often = {{0, 1500}, {0, 1500}};
+
+	signal(SIGALRM, note_frame);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (count < FRAMES) {
+		for (int i = 0; i < 3000; i++)
+			now();
+		usleep(500);
+		poll(NULL, 0, 1);
+	}
+	setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+	for (int i = 0; i < FRAMES; i++)
+		printf("%lx\n", (unsigned long)frames[i]);
+}
+
 static const struct signal_case cases[] = {
     {"raised", raised},
     {"interrupted", interrupted},
@@ -884,6 +913,7 @@ static const struct signal_case cases[] = {
     {"aborts", aborts},
     {"ignored", ignored},
     {"installed_late", installed_late},
+    {"frames_in_calls", frames_in_calls},
     {NULL, NULL},
 };
 

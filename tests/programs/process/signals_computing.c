@@ -122,6 +122,35 @@ static void counts_digests(void)
 	}
 }
 
+static void note_turn_and_frame(int signo)
+{
+	if (found_n < FOUND_MAX)
+		found_at[found_n++] = turn ^ (uint64_t)(uintptr_t)__builtin_frame_address(0) << 20;
+}
+
+/* Blocks come and go in each turn, often before any place is found. */
+static void allocates(void)
+{
+	struct itimerval often = {{0, 1000}, {0, 1000}};
+	unsigned char *block[8] = {NULL};
+	uint64_t x = 0;
+
+	signal(SIGALRM, note_turn_and_frame);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (found_n < 100) {
+		turn++;
+		x = a_turn(x);
+		free(block[turn % 8]);
+		block[turn % 8] = malloc(1 + x % 5000);
+		block[turn % 8][0] = (unsigned char)x;
+	}
+	setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+	print_found(5);
+	for (int i = 0; i < 8; i++)
+		x = x * 31 + block[i][0];
+	printf("%llu\n", (unsigned long long)x);
+}
+
 /* A profiler's ticks. */
 static void ticks(void)
 {
@@ -384,6 +413,7 @@ const struct signal_case computing_cases[] = {
     {"spins_on", spins_on},
     {"counts_till_flag", counts_till_flag},
     {"counts_digests", counts_digests},
+    {"allocates", allocates},
     {"ticks", ticks},
     {"many_kinds", many_kinds},
     {"nested_computing", nested_computing},
