@@ -361,7 +361,7 @@ static uint64_t __attribute__((noinline)) answer(struct sr_thread *t, enum sr_ca
 	sr_replay_handlers_between(t);
 	t->sn++;
 	sr_watch_call_begins(t, c.d);
-	sr_stacks_call(t, site);
+	sr_stacks_call(t, c.d, site);
 	if (!t->silent)
 		stop_if_asked(t);
 	/* Loads from exposed regions have their records in front of the call's. */

@@ -120,10 +120,34 @@ static void note(const struct sr_thread *t, uint64_t fault, uint64_t site, uint6
 	sr_unlock(&self.lock);
 }
 
-void sr_stacks_call(const struct sr_thread *t, void *site)
+/* May it post, receive or deregister something?  Of other calls only the place is told: polls are most of a program's calls. */
+static bool may_access(const struct sr_call_desc *d)
 {
-	if (self.fd >= 0)
+	return !(d->order & SR_ORDER_IDLE) && d->source != SR_SOURCE_LIBC && d->source != SR_SOURCE_KERNEL && d->source != SR_SOURCE_SHIM;
+}
+
+static void note_place(const struct sr_thread *t, uint64_t site)
+{
+	struct place *p = place_of(t->number, site);
+	bool is_known;
+
+	sr_lock(&self.lock);
+	is_known = p->site == site && p->thread == t->number;
+	if (!is_known)
+		*p = (struct place){.site = site, .thread = t->number};
+	sr_unlock(&self.lock);
+	if (!is_known)
+		sr_stacks_code(site);
+}
+
+void sr_stacks_call(const struct sr_thread *t, const struct sr_call_desc *d, void *site)
+{
+	if (self.fd < 0)
+		return;
+	if (may_access(d))
 		note(t, 0, (uintptr_t)site, (uintptr_t)__builtin_frame_address(0));
+	else
+		note_place(t, (uintptr_t)site);
 }
 
 void sr_stacks_load(const struct sr_thread *t, uint64_t fault, uint64_t pc)

@@ -11,8 +11,8 @@
 /* Before the program runs: they go to this descriptor. */
 void sr_stacks_start(int fd);
 
-/* Any thread, in a call whose SN has been counted. */
-void sr_stacks_call(const struct sr_thread *t, void *site);
+/* Any thread, in a call whose SN has been counted.  Of polls, and calls of libc, only the place is named. */
+void sr_stacks_call(const struct sr_thread *t, const struct sr_call_desc *d, void *site);
 /* Names the place of this code, without a stack. */
 void sr_stacks_code(uint64_t pc);
 /* In a fault's handler. */
