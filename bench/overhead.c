@@ -6,9 +6,9 @@
  *
  *   overhead [ROUNDS [CALLS [PAUSE_US [CASE...]]]]
  *
- * Without a CASE, all but those of two threads and of exposed regions: once there was a
+ * Without a CASE, all but those of two threads, of exposed regions, and rdtsc: once there was a
  * second thread, no lock of the process is free any more, and once there was
- * memory that peers may write, every recorded call has to look after it.
+ * memory that peers may write, every recorded call has to look after it.  The first times rdtsc is trapped.
  *
  * Prints "CASE NANOSECONDS": the median over the rounds of the time of one
  * iteration.  A round is CALLS iterations of each case; between rounds it sleeps
@@ -104,6 +104,15 @@ static double clock_calls(int n, uint32_t bytes)
 
 	for (int i = 0; i < n; i++)
 		clock_gettime(CLOCK_MONOTONIC, &ts);
+	return now() - start;
+}
+
+static double counter_reads(int n, uint32_t bytes)
+{
+	double start = now();
+
+	for (int i = 0; i < n; i++)
+		__builtin_ia32_rdtsc();
 	return now() - start;
 }
 
@@ -385,6 +394,7 @@ static const struct {
 } cases[] = {
     {"clock_gettime", clock_calls, 0, 1},
     {"poll_cq idle", idle_polls, 0, 1},
+    {"rdtsc", counter_reads, 0, 1, true},
     {"req_notify_cq", notifications, 0, 1},
     {"post_send+poll_cq", pairs, 0, 1},
     {"post_send+poll_cq 64 B", pairs, 64, 1},
