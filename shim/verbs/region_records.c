@@ -15,6 +15,7 @@
 #include "shim/core/sums.h"
 #include "shim/core/thread.h"
 #include "shim/memory/heap.h"
+#include "shim/verbs/by_value.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/objects.h"
 
@@ -73,7 +74,7 @@ static void put_left_out(struct sr_event_writer *w, const struct sr_exposed_valu
 /* What did not come by requests of peers alone, no peer writes again.  (At deregistration the page is no longer exposed.) */
 static bool is_worth_leaving_out(const struct sr_exposed_value *v)
 {
-	return v->length >= LEFT_OUT_MIN && !v->kept;
+	return v->length >= LEFT_OUT_MIN && !v->kept && !sr_is_by_value(v->addr, v->length);
 }
 
 static bool is_near(const struct sr_exposed_value *v, const struct sr_exposed_value *next)
@@ -125,7 +126,7 @@ static uint32_t join_page(const struct sr_exposed_value *v, uint32_t n, struct s
 	const char *known = sr_exposed_known_page((void *)sr_page_down(v->addr));
 	uint32_t joined = 1;
 
-	if (!known || sr_threaded || is_at_known_place(all))
+	if (!known || sr_threaded || sr_is_by_value(sr_page_down(v->addr), PAGE) || is_at_known_place(all))
 		return 0;
 	*all = (struct sr_exposed_value){.addr = sr_page_down(v->addr), .length = PAGE, .data = known};
 	while (joined < n && sr_page_down(v[joined].addr) == all->addr)

@@ -45,6 +45,7 @@ enum sr_landed {
 /* A value that could not be filled in. */
 struct sr_landed_lack {
 	uint32_t which;
+	uint64_t contended, contended_bytes; /* pages around it that several write to; or 0 */
 	int32_t writer; /* the rank that wrote there, if only one did; this one, if its own stores are in it; otherwise -1 */
 };
 

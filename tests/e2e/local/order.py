@@ -116,6 +116,21 @@ def whole_pages(tap, directory):
     shutil.rmtree(trace)
 
 
+def written_over(tap, directory):
+    """Where ranks write over each other, what a load found is not known; then the memory is named, and recorded by value."""
+    program, named, err = ["blocks", "300", "3"], None, ""
+    for _ in range(5):
+        trace, outputs, problem = record(directory, "racing", 3, program, "--order")
+        status, _, err = run([SREPLAY, "replay", trace], SECONDS)
+        named = re.search(r"--by-value (0x[0-9a-f]+\+\d+)", err)
+        if problem or status != 0:
+            break
+    trace, outputs, worse = record(directory, "by-value", 3, program, "--order --by-value " + named.group(1)) if named else (trace, [], "")
+    problem = problem or worse or exact(directory, trace, outputs)
+    tap.ok(named and not problem, "blocks racing: the replay names memory that several ranks write to; recorded by value, they replay exactly", problem + err)
+    shutil.rmtree(trace)
+
+
 def sent_from_where_peers_write(tap, directory):
     """The program has stored there, where pages are passed through, and a sample of what it sends finds that."""
     trace, outputs, problem = record(directory, "stored", 3, ["fetches", "stored"], "--order")
@@ -437,6 +452,7 @@ def main():
         small = smaller(tap, directory)
         by_reads(tap, directory)
         whole_pages(tap, directory)
+        written_over(tap, directory)
         sent_from_where_peers_write(tap, directory)
         by_one_alone(tap, small)
         other_commands(tap, small)
