@@ -22,6 +22,7 @@
 #include "shim/kernel/tsc_scan.h"
 #include "shim/kernel/tsc_searched.h"
 #include "shim/kernel/tsc_sites.h"
+#include "shim/kernel/tsc_unclear.h"
 #include "shim/kernel/user_dispatch.h"
 #include "shim/kernel/vdso.h"
 #include "shim/memory/heap.h"
@@ -321,6 +322,10 @@ static bool on_fault(siginfo_t *info, ucontext_t *uc)
 		t->signals.own++;
 		if (sr_tsc_trapping && t->armed)
 			set_mode(PR_TSC_SIGSEGV);
+		return true;
+	}
+	if (sr_tsc_unclear_executes(info, uc)) {
+		trap_again();
 		return true;
 	}
 	length = counter_instruction(info, (const unsigned char *)at, &site);

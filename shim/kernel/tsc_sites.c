@@ -22,6 +22,7 @@
 #include "shim/kernel/readable.h"
 #include "shim/kernel/tsc_scan.h"
 #include "shim/kernel/tsc_searched.h"
+#include "shim/kernel/tsc_unclear.h"
 #include "shim/memory/images.h"
 
 #if defined(__x86_64__)
@@ -303,6 +304,11 @@ static enum sr_occurrence classify_in_file(struct search *s, const struct mappin
 	return kind;
 }
 
+static bool may_guard(const struct mapping *map, uintptr_t at)
+{
+	return map->inode && map->readable && !map->shared && !map->writable && sr_tsc_unclear_add(at);
+}
+
 /* False: it is not known what this is. */
 static bool take_occurrence(struct search *s, const struct mapping *map, uintptr_t at)
 {
@@ -324,7 +330,7 @@ static bool take_occurrence(struct search *s, const struct mapping *map, uintptr
 	default:
 		/* The jumps of other probes may look like one. */
 		return s->reader->read(s->reader->argument, at, code, sizeof(code)) &&
-		       !sr_counter_length(code, sizeof(code));
+		       (!sr_counter_length(code, sizeof(code)) || may_guard(map, at));
 	}
 }
 
@@ -499,7 +505,7 @@ static bool find_sites(int memory, struct maps *m, bool all_or_none, bool *kept)
 	if (found)
 		search_all(&s, m);
 	sr_sys_munmap(p, sizeof(*workplace));
-	if (!found || (!s.complete && all_or_none))
+	if (!found || (!s.complete && all_or_none) || (all_or_none && !sr_tsc_unclear_begin()))
 		return false;
 	*kept = true;
 	return put_traps(&s) && s.complete;
@@ -658,6 +664,7 @@ void sr_tsc_sites_restore(void)
 			put_first_into_mapping(sites[i].pc);
 	if (memory >= 0)
 		sr_sys_close(memory);
+	sr_tsc_unclear_end();
 }
 
 #endif

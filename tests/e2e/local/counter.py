@@ -69,6 +69,8 @@ def main():
             is_quick_in_turn(tap, directory)
             check(tap, directory, "steady", options=["--probes=off"], wanted=["jumps 0 0 0, trap on"],
                   name="--probes=off leaves the code as it is")
+            check(tap, directory, "unclear", wanted=["before it is executed: trap off", "behind that: trap on"],
+                  name="what looks like an instruction, and nobody knows, brings the trap back when it is executed")
             check(tap, directory, "jit", name="code that no file has traps")
     tap.finish()
 

@@ -306,6 +306,41 @@ static void library(void)
 		printf("jumps in the module: %d\n", module_jumps);
 }
 
+static void tell_trap(const char *when)
+{
+	int mode = 0;
+
+	if (prctl(PR_GET_TSC, &mode))
+		fail("prctl");
+	if (tells)
+		printf("%s: trap %s\n", when, mode == PR_TSC_ENABLE ? "off" : "on");
+}
+
+/* A library that has a table, and code, of which the recorder knows nothing. */
+static void unclear(void)
+{
+	uint64_t (*get)(void);
+	char path[4096];
+	void *module;
+	int status;
+
+	snprintf(path, sizeof(path), "%.*s/counter_unclear.so", (int)(strrchr(self, '/') - self), self);
+	module = dlopen(path, RTLD_NOW);
+	get = module ? (uint64_t(*)(void))dlsym(module, "unclear_read") : NULL;
+	if (!get)
+		fail("dlopen");
+	printf("plain %016llx\n", (unsigned long long)many(read_plain, 200));
+	tell_trap("before it is executed");
+	fflush(stdout);
+	if (!fork())
+		_exit(!get());
+	wait(&status);
+	printf("child %d\n", status);
+	printf("unclear %016llx\n", (unsigned long long)many(get, ROUNDS));
+	tell_trap("behind that");
+	printf("plain %016llx\n", (unsigned long long)many(read_plain, 200));
+}
+
 static void *jit_thread(void *function)
 {
 	return (void *)(uintptr_t)many((uint64_t(*)(void))function, 100);
@@ -451,7 +486,7 @@ static const struct {
     {"instructions", instructions}, {"registers", registers}, {"steady", steady},
     {"threads", threads},	    {"signals", signals},     {"library", library},
     {"jit", jit},		    {"children", children},   {"clocks", clocks},
-    {"quiet", quiet},		    {"replaced", replace_function}, {"quickly", quickly},
+    {"quiet", quiet},		    {"replaced", replace_function}, {"quickly", quickly}, {"unclear", unclear},
 };
 
 int main(int argc, char **argv)
