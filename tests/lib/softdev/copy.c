@@ -72,20 +72,27 @@ static void move_foreign(const struct sd_span *s, char *here, size_t n, bool wri
 		1, 0);
 }
 
+#define BETWEEN 4096
+
+/* With the lock held. */
+static void move_between(const struct sd_span *to, const struct sd_span *from, size_t n)
+{
+	static char between[BETWEEN];
+
+	move_foreign(from, between, n, false);
+	move_foreign(to, between, n, true);
+}
+
 static void copy_span(const struct sd_span *to, const struct sd_span *from, size_t n)
 {
-	char between[4096];
-
 	if (to->at && from->at)
 		copy_here(to->at, from->at, n);
 	else if (to->at)
 		move_foreign(from, to->at, n, false);
 	else if (from->at)
 		move_foreign(to, from->at, n, true);
-	else if (n <= sizeof(between)) {
-		move_foreign(from, between, n, false);
-		move_foreign(to, between, n, true);
-	}
+	else if (n <= BETWEEN)
+		move_between(to, from, n);
 }
 
 static void advance(struct sd_span *s, size_t n)
@@ -101,8 +108,8 @@ void sd_copy(struct sd_spans *to, struct sd_spans *from)
 		struct sd_span *d = &to->v[i], *s = &from->v[j];
 		size_t n = d->length < s->length ? d->length : s->length;
 
-		if (!d->at && !s->at && n > 4096)
-			n = 4096;
+		if (!d->at && !s->at && n > BETWEEN)
+			n = BETWEEN;
 		copy_span(d, s, n);
 		advance(d, n);
 		advance(s, n);

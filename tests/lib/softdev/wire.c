@@ -110,6 +110,11 @@ void sd_qp_fail(struct sd_qp *qp)
 
 /* ------------------------------------------------------------------- data */
 
+/*
+ * Lists of spans are static, since the lock is held: on the stack they would take 4 KiB of the program's at each post, which
+ * the library of a network card does not, and a recorder clears what calls leave there.
+ */
+
 /* The first `length` bytes of a scatter/gather list; false if a key does not allow it. */
 static bool resolve(struct sd_spans *b, const struct sd_qp *qp, uint32_t pd,
 		    const struct ibv_sge *sge, uint32_t n, uint64_t length, int access)
@@ -135,9 +140,10 @@ static uint64_t length_of(const struct ibv_sge *sge, uint32_t n)
 	return length;
 }
 
-static struct sd_spans span_of(void *p, uint64_t length)
+static void take_span(struct sd_spans *b, void *p, uint64_t length)
 {
-	return (struct sd_spans){.v = {{.at = p, .length = length}}, .n = 1};
+	b->v[0] = (struct sd_span){.at = p, .length = length};
+	b->n = 1;
 }
 
 /* Finds what a request sends: its inline data or its list. */
@@ -146,9 +152,7 @@ static bool source_of(struct sd_spans *b, const struct sd_qp *qp, struct sd_send
 {
 	if (s->flags & IBV_SEND_INLINE) {
 		*length = s->inline_length;
-		b->n = 1;
-		b->v[0] =
-		    (struct sd_span){.at = (char *)s->inline_data, .length = s->inline_length};
+		take_span(b, s->inline_data, s->inline_length);
 		return true;
 	}
 	*length = length_of(s->sge, s->num_sge);
@@ -302,7 +306,7 @@ static int scatter(const struct sd_recv *r, const struct sd_qp *peer, uint32_t p
 		   struct sd_spans *from, uint64_t length, const struct sd_send *s, uint64_t header)
 {
 	char grh[GRH_BYTES];
-	struct sd_spans to, before = span_of(grh, header);
+	static struct sd_spans to, before;
 
 	if (length_of(r->sge, r->num_sge) < length + header)
 		return IBV_WC_LOC_LEN_ERR;
@@ -310,6 +314,7 @@ static int scatter(const struct sd_recv *r, const struct sd_qp *peer, uint32_t p
 		return IBV_WC_LOC_PROT_ERR;
 	if (header) {
 		make_header(grh, s, length);
+		take_span(&before, grh, header);
 		sd_copy(&to, &before);
 	}
 	/* What the header filled is empty now, but the first buffer it left half full is not. */
@@ -355,7 +360,7 @@ static int deliver(struct sd_qp *qp, const struct sd_send *s, struct sd_qp *peer
 
 static int execute_send(struct sd_qp *qp, struct sd_send *s, struct sd_qp *peer, uint64_t now)
 {
-	struct sd_spans from;
+	static struct sd_spans from;
 	struct target t;
 	uint64_t length;
 
@@ -412,7 +417,7 @@ static bool remote(struct sd_spans *b, const struct sd_send *s, const struct sd_
 static int execute_write(struct sd_qp *qp, struct sd_send *s, struct sd_qp *peer, uint64_t now)
 {
 	bool with_imm = s->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-	struct sd_spans from, to;
+	static struct sd_spans from, to;
 	struct target t;
 	uint64_t length;
 
@@ -430,7 +435,7 @@ static int execute_write(struct sd_qp *qp, struct sd_send *s, struct sd_qp *peer
 
 static int execute_read(struct sd_qp *qp, struct sd_send *s, struct sd_qp *peer)
 {
-	struct sd_spans to, from;
+	static struct sd_spans to, from;
 
 	s->length = (uint32_t)length_of(s->sge, s->num_sge);
 	if (!remote(&from, s, peer, s->length, IBV_ACCESS_REMOTE_READ))
@@ -454,7 +459,7 @@ static void change(uint64_t *p, struct sd_send *s)
 static int execute_atomic(struct sd_qp *qp, struct sd_send *s, struct sd_qp *peer)
 {
 	uint64_t word = 0;
-	struct sd_spans there, to, here = span_of(&word, sizeof(word));
+	static struct sd_spans there, to, here, back;
 	bool allowed = remote(&there, s, peer, sizeof(word), IBV_ACCESS_REMOTE_ATOMIC);
 
 	s->length = sizeof(word);
@@ -467,11 +472,12 @@ static int execute_atomic(struct sd_qp *qp, struct sd_send *s, struct sd_qp *pee
 	if (there.n == 1 && there.v[0].at && !((uintptr_t)there.v[0].at % sizeof(word))) {
 		change((uint64_t *)there.v[0].at, s);
 	} else {
-		struct sd_spans back = there, word_again = here;
-
+		back = there;
+		take_span(&here, &word, sizeof(word));
 		sd_copy(&here, &there);
 		change(&word, s);
-		sd_copy(&back, &word_again);
+		take_span(&here, &word, sizeof(word));
+		sd_copy(&back, &here);
 	}
 	return IBV_WC_SUCCESS;
 }
@@ -479,8 +485,9 @@ static int execute_atomic(struct sd_qp *qp, struct sd_send *s, struct sd_qp *pee
 /* The atomic's answer has arrived. */
 static void deliver_found(struct sd_qp *qp, struct sd_send *s)
 {
-	struct sd_spans to, found = span_of(&s->found, sizeof(s->found));
+	static struct sd_spans to, found;
 
+	take_span(&found, &s->found, sizeof(s->found));
 	if (s->status == IBV_WC_SUCCESS &&
 	    resolve(&to, qp, qp->pd, s->sge, s->num_sge, sizeof(s->found), IBV_ACCESS_LOCAL_WRITE))
 		sd_copy(&to, &found);
