@@ -114,6 +114,40 @@ void sr_race_access_print(FILE *out, struct sr_call_sites *sites, const struct s
 	print_callers(out, sites, r, a, stack);
 }
 
+/* What the memory of the race was registered as last; NULL: not known. */
+static const struct sr_region *region_of(const struct sr_races *r, const struct sr_race *race)
+{
+	const struct sr_links_rank *owner = &r->how.links->ranks[race->a.owner];
+
+	for (size_t i = owner->regions_n; i-- > 0;)
+		if (owner->regions[i].begin <= race->begin && race->end <= owner->regions[i].end)
+			return &owner->regions[i];
+	return NULL;
+}
+
+static void print_region(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race)
+{
+	const struct sr_region *g = race->class == SR_RACE_MESSAGE ? NULL : region_of(r, race);
+	const struct sr_access owner = {.rank = race->a.owner};
+
+	if (!g)
+		return;
+	fprintf(out, "    byte %" PRIu64 " of the %" PRIu64 " that it registered at SN %" PRIu64 ", %s\n", race->begin - g->begin, g->end - g->begin, g->sn,
+		sr_call_sites_call(sites, number_of(r, owner.rank), g->thread, g->sn));
+	print_callers(out, sites, r, &owner, sr_race_stack(r->stacks, owner.rank, g->thread, g->site, g->sn, 0));
+}
+
+static json_t *region_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race)
+{
+	const struct sr_region *g = race->class == SR_RACE_MESSAGE ? NULL : region_of(r, race);
+
+	if (!g)
+		return json_null();
+	return json_pack("{s:o, s:I, s:i, s:I, s:o}", "address", sr_json_address(g->begin), "length", (json_int_t)(g->end - g->begin), "thread",
+			 (int)g->thread, "sn", (json_int_t)g->sn, "place",
+			 sr_json_string(sr_call_sites_call(sites, number_of(r, race->a.owner), g->thread, g->sn)));
+}
+
 void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race,
 		   size_t number)
 {
@@ -128,6 +162,7 @@ void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races
 		fprintf(out, "  %s, at 0x%" PRIx64 " in rank %d (%" PRIu64 " byte%s in common):\n",
 			race->doubts & SR_DOUBT_LOCKSET ? "no lock and no barrier keeps apart" : "nothing orders", race->begin,
 			number_of(r, race->a.owner), race->end - race->begin, race->end - race->begin == 1 ? "" : "s");
+	print_region(out, sites, r, race);
 	sr_race_access_print(out, sites, r, &race->a, race->stack_a);
 	sr_race_access_print(out, sites, r, &race->b, race->stack_b);
 	for (size_t i = 0; *(words = sr_race_doubt_words(race->doubts, i)); i++)
@@ -154,10 +189,10 @@ json_t *sr_race_json(struct sr_call_sites *sites, const struct sr_races *r, cons
 
 	for (size_t i = 0; *(words = sr_race_doubt_words(race->doubts, i)); i++)
 		json_array_append_new(reasons, json_string(words));
-	return json_pack("{s:I, s:s, s:s, s:s, s:I, s:{s:i, s:o, s:I}, s:[o, o], s:o}", "id", (json_int_t)number,
+	return json_pack("{s:I, s:s, s:s, s:s, s:I, s:{s:i, s:o, s:I, s:o}, s:[o, o], s:o}", "id", (json_int_t)number,
 			 "severity", sr_race_severity_word(race->severity), "class", sr_race_class_word(race->class),
 			 "evidence", sr_race_evidence_word(race->evidence), "count", (json_int_t)race->count, "memory",
 			 "rank", number_of(r, race->a.owner), "address", sr_json_address(race->begin), "length",
-			 (json_int_t)(race->end - race->begin), "accesses", sr_race_access_json(sites, r, &race->a),
+			 (json_int_t)(race->end - race->begin), "registered", region_json(sites, r, race), "accesses", sr_race_access_json(sites, r, &race->a),
 			 sr_race_access_json(sites, r, &race->b), "reasons", reasons);
 }

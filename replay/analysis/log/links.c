@@ -7,6 +7,7 @@
 
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/log/decode.h"
+#include "replay/analysis/log/grow.h"
 
 /* A queue pair, while a rank's calls are read. */
 struct qp {
@@ -147,6 +148,17 @@ static int forget_peer(struct pass *p, uint64_t id)
 	return sr_keymap_get(&p->cm_peers, id, &before) ? sr_keymap_put(&p->cm_peers, id, 0) : 0;
 }
 
+static int add_region(struct sr_links_rank *r, const struct sr_log_call *c, const struct sr_log_reg_mr *v)
+{
+	struct sr_region *added = sr_grow((void **)&r->regions, r->regions_n, &r->regions_room, sizeof(*added));
+
+	if (!added)
+		return -ENOMEM;
+	*added = (struct sr_region){v->addr, v->addr + v->length, c->sn, c->site, c->thread};
+	r->regions_n++;
+	return 0;
+}
+
 static int see_mr(struct sr_links_rank *r, const struct sr_log_call *c)
 {
 	struct sr_log_reg_mr v;
@@ -154,6 +166,8 @@ static int see_mr(struct sr_links_rank *r, const struct sr_log_call *c)
 
 	if (!sr_log_get_reg_mr(c, &v))
 		return 0;
+	if (add_region(r, c, &v))
+		return -ENOMEM;
 	if (v.is_relaxed && sr_keymap_put(&r->relaxed, v.rkey, 1))
 		return -ENOMEM;
 	/*
@@ -458,6 +472,7 @@ void sr_links_free(struct sr_links *l)
 		sr_keymap_free(&l->ranks[i].gids);
 		free(l->ranks[i].gid);
 		free(l->ranks[i].ends);
+		free(l->ranks[i].regions);
 	}
 	free(l->ranks);
 	free(l->datagrams);

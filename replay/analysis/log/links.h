@@ -34,6 +34,12 @@ struct sr_end {
 	size_t peer;     /* index of an end; SR_NO_END: no recorded rank's */
 };
 
+/* Memory that a rank registered. */
+struct sr_region {
+	uint64_t begin, end, sn, site; /* sn, site, thread: of the call */
+	uint32_t thread;
+};
+
 struct sr_links_rank {
 	int32_t number;
 	int member; /* its number in clocks; -1: none */
@@ -45,6 +51,8 @@ struct sr_links_rank {
 	size_t gids_n;
 	size_t *ends; /* its own, by thread and SN */
 	size_t ends_n;
+	struct sr_region *regions; /* as they were registered, thread by thread; the ends of registrations are not noted */
+	size_t regions_n, regions_room;
 	uint64_t records;
 };
 

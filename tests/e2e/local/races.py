@@ -338,7 +338,10 @@ def options(tap, directory):
     with open(os.path.join(trace, "races.json"), encoding="utf-8") as f:
         kept = json.load(f)
     tap.ok([r["class"] for r in kept["races"]].count("data") == 1, "races.json is in the trace", kept)
+    registered = [r["memory"]["registered"] for r in kept["races"] if r["class"] == "data"]
+    tap.ok(registered[0]["place"].startswith("ibv_reg_mr") and "pgas_register (connect.c:" in registered[0]["place"], "the memory's registration is named", registered)
     status, out, err = run([SREPLAY, "races", trace], SECONDS)
+    tap.ok(b" that it registered at SN" in out and b"pgas_start (bootstrap.c:" in out, "... and who called it, as text", out)
     tap.ok(status == 1 and b"warning, data, predicted" in out or b"error, data, observed" in out, "as text", out)
     status, _, err = run([SREPLAY, "races", os.path.join(directory, "missing.srec")], SECONDS)
     tap.ok(status == 125, "a trace that is not there fails with 125", err)
