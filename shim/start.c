@@ -231,7 +231,7 @@ static void begin(char **argv, char **envp)
 	sr_look_up_libc();
 	sr_heap_look_up();
 	if (sr_replay_wanted()) {
-		sr_forget_variable(sr_setting_variable(SR_SETTING_FROM_START));
+		sr_switch_off_variable(sr_setting_variable(SR_SETTING_FROM_START));
 		if (!prepare())
 			_exit(SR_REPLAY_EXIT_FAILED);
 		pin_malloc();
@@ -251,7 +251,7 @@ static void begin(char **argv, char **envp)
 		if (settings.in_group && from_start)
 			sr_restart_without_randomisation();
 		/* It is for this process, not for those that it starts. */
-		sr_forget_variable(sr_setting_variable(SR_SETTING_FROM_START));
+		sr_switch_off_variable(sr_setting_variable(SR_SETTING_FROM_START));
 		if (!settings.in_group) {
 			sr_outside_start(&settings);
 		} else if (from_start) {

@@ -21,11 +21,11 @@ const char *sr_variable(const char *name)
 	return at ? *at + strlen(name) + 1 : NULL;
 }
 
-void sr_forget_variable(const char *name)
+void sr_switch_off_variable(const char *name)
 {
-	char **at;
+	char **at = find(name);
 
-	while ((at = find(name)))
-		for (; *at; at++)
-			at[0] = at[1];
+	/* Of the same length: the strings lie one behind the other, and a replay has them so. */
+	for (char *c = at ? *at + strlen(name) + 1 : NULL; c && *c; c++)
+		*c = '0';
 }

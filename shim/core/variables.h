@@ -9,7 +9,10 @@
 /* NULL if the variable is not set. */
 const char *sr_variable(const char *name);
 
-/* Call before the program's main. */
-void sr_forget_variable(const char *name);
+/*
+ * Makes a choice that was "on" or "1" be "00" or "0".  Call before the program's main.  Without the variable, the auxiliary vector
+ * would no longer stand behind the environment, where programs look for it that do not ask libc.
+ */
+void sr_switch_off_variable(const char *name);
 
 #endif

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <time.h>
@@ -32,7 +31,7 @@ struct symbols {
 /* The linker script puts the names after the symbols, which gives their number. */
 static bool open_vdso(struct symbols *v)
 {
-	const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)getauxval(AT_SYSINFO_EHDR);
+	const ElfW(Ehdr) *header = sr_images_vdso();
 	const ElfW(Phdr) * segment;
 
 	if (!header)
@@ -131,6 +130,30 @@ static int bind_again(struct dl_phdr_info *info, size_t size, void *vdso)
 	return 1;
 }
 
+/* ------------------------------------------------------ what the program is told */
+
+/* A variable of the dynamic linker: the stack pointer with which the kernel started the process. */
+extern void *__libc_stack_end;
+
+/* Behind the arguments and the environment. */
+static ElfW(auxv_t) *auxiliary_vector(void)
+{
+	uintptr_t *at = __libc_stack_end;
+
+	at += 1 + *at + 1;
+	while (*at)
+		at++;
+	return (ElfW(auxv_t) *)(at + 1);
+}
+
+/* Go's runtime finds the vDSO by its entry in the auxiliary vector, and would read the time there all the same. */
+static void hide_from_program(void)
+{
+	for (ElfW(auxv_t) *a = auxiliary_vector(); a->a_type != AT_NULL; a++)
+		if (a->a_type == AT_SYSINFO_EHDR)
+			a->a_type = AT_IGNORE;
+}
+
 void sr_vdso_hide(void)
 {
 	struct symbols v = {0};
@@ -138,6 +161,7 @@ void sr_vdso_hide(void)
 	if (!open_vdso(&v))
 		return;
 	clear_table(&v);
+	hide_from_program();
 	dl_iterate_phdr(bind_again, &v);
 	/* In a replay the vDSO is a copy that makes system calls (replay/host/start/vdso.h). */
 	if (sr_signals_are_replayed())

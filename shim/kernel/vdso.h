@@ -5,8 +5,8 @@
  * The vDSO answers without a system call. So what libc asks for its own use (timeouts,
  * numbers derived from the time) would escape the system-call trap on some machines; on
  * others the vDSO itself makes system calls. With the trap on, the shim clears libc's
- * pointers into the vDSO, so that libc makes the system call. The wrappers of clock_gettime
- * and gettimeofday still use the vDSO.
+ * pointers into the vDSO, so that libc makes the system call, and takes it from the auxiliary vector, where other
+ * runtimes find it. The wrappers of clock_gettime and gettimeofday still use the vDSO.
  */
 #ifndef SHIM_KERNEL_VDSO_H
 #define SHIM_KERNEL_VDSO_H

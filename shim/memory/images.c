@@ -31,8 +31,16 @@ static struct image image_at(unsigned long auxv)
 
 void sr_images_find(void)
 {
+	/* The second time it may have been hidden. */
+	if (loader.start)
+		return;
 	vdso = image_at(AT_SYSINFO_EHDR);
 	loader = image_at(AT_BASE);
+}
+
+const void *sr_images_vdso(void)
+{
+	return (const void *)vdso.start;
 }
 
 bool sr_is_vdso(const void *code)

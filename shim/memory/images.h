@@ -11,8 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Call once, before there are threads. */
+/* Call before there are threads, and before anything hides the vDSO. */
 void sr_images_find(void);
+
+/* NULL: the process has none. */
+const void *sr_images_vdso(void);
 
 bool sr_is_vdso(const void *code);
 bool sr_is_loader(const void *code);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/process/image.h"
 
+#include <elf.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,7 +55,7 @@ static bool is_setting(const char *entry)
 	for (size_t i = 0; i < SR_LAUNCHER_RANKS; i++)
 		if (is_named(entry, sr_launcher_ranks[i]))
 			return true;
-	return !strncmp(entry, "SREPLAY_", 8) && !is_named(entry, VARIABLE) &&
+	return !strncmp(entry, "SREPLAY_", 8) && strncmp(entry, VARIABLE, sizeof(VARIABLE) - 1) &&
 	       !is_named(entry, SR_ENV_MUST_RECORD) &&
 	       !is_named(entry, sr_setting_variable(SR_SETTING_FROM_START));
 }
@@ -117,11 +118,18 @@ bool sr_image_begin(struct sr_image_origin *image)
 	return parse(sr_variable(VARIABLE), image);
 }
 
+/* Programs that do not ask libc look for the auxiliary vector behind the environment: it begins with entries to ignore. */
 void sr_image_end_environment(void)
 {
-	for (char **at = environ; at && *at; at++)
-		if (is_named(*at, VARIABLE))
-			*at = NULL;
+	char **at = environ;
+
+	while (at && *at && !is_named(*at, VARIABLE))
+		at++;
+	if (!at || !*at)
+		return;
+	for (*at++ = NULL; *at; at++)
+		*at = (char *)AT_IGNORE;
+	*at = (char *)AT_IGNORE;
 }
 
 /* -------------------------------------------------------------------- exec */
@@ -185,6 +193,12 @@ static size_t put_added(struct sr_buf *b, char *const *envp, const struct sr_ima
 		put_text(b, library);
 		put_text(b, preload && *preload ? ":" : "");
 		put_text(b, preload ? preload : "");
+		put_end(b);
+		count++;
+	}
+	/* Whole entries of the auxiliary vector take their place. */
+	if (count % 2) {
+		put_text(b, VARIABLE "_END=");
 		put_end(b);
 		count++;
 	}

@@ -16,6 +16,7 @@
 #include "shim/kernel/user_dispatch.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/huge_pages.h"
+#include "shim/memory/images.h"
 #include "shim/signals/kernel.h"
 #include "shim/threads/main_stack.h"
 #include "shim/threads/stdio_pin.h"
@@ -132,7 +133,7 @@ bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 		     s->order ? "true" : "false",
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
 		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
-		     (unsigned long long)kernel_mappings(), getauxval(AT_SYSINFO_EHDR),
+		     (unsigned long long)kernel_mappings(), (unsigned long)sr_images_vdso(),
 		     sr_inherited_text(), sr_fd_floor(), getauxval(AT_MINSIGSTKSZ),
 		     sr_has_huge_pages ? "true" : "false", s->threads == SR_THREADS_SERIAL ? "serial" : "parallel", ignored, blocked);
 	if (main_stack)

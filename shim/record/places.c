@@ -24,7 +24,9 @@
 #include "shim/record/place_words.h"
 #include "shim/record/serial.h"
 #include "shim/record/streams.h"
+#include "shim/signals/frame.h"
 #include "shim/signals/signals.h"
+#include "shim/signals/stack.h"
 #include "shim/threads/place.h"
 #include "shim/threads/shared_code.h"
 #include "shim/verbs/idle_poll.h"
@@ -164,6 +166,15 @@ static bool is_in_shim(uintptr_t pc)
 static bool is_at_work(const struct sr_thread *t)
 {
 	return t->depth || t->in_operation || exposed_self.probe.guards != 1 || exposed_self.probe.inside;
+}
+
+/*
+ * A handler of the shim's has just begun, so is_at_work() does not know it yet: two signals came at once.  A step there would
+ * kill the thread where SIGTRAP is blocked in its own handler.
+ */
+static bool is_in_handler(const struct sr_thread *t, const ucontext_t *uc)
+{
+	return sr_signal_stack_is_own(&t->signals.stack, sr_frame_stack_pointer(uc));
 }
 
 /* In the program's code, with the token, and in no handler of the shim's but this one. */
@@ -600,7 +611,7 @@ static bool find_place(struct sr_thread *t, ucontext_t *uc)
 		return true;
 	if (!may_interrupt(t))
 		return false;
-	if (begin_steps(t, uc, true))
+	if (!is_in_handler(t, uc) && begin_steps(t, uc, true))
 		look(t, uc);
 	else
 		sr_signals_search_again(t); /* when the thread that is on its way now has come there */
@@ -613,7 +624,7 @@ static bool on_message(siginfo_t *info, ucontext_t *uc)
 
 	if (info->si_code != SI_QUEUE || info->si_ptr != &message)
 		return false;
-	if (is_at_work(t) && sr_token_is_asked_for(&t->run_token)) {
+	if ((is_at_work(t) || is_in_handler(t, uc)) && sr_token_is_asked_for(&t->run_token)) {
 		if (!t->in_operation)
 			sr_phase_is_ours(t->run_token.site);
 		sr_token_ask_later(&t->run_token);
