@@ -108,21 +108,20 @@ static inline __attribute__((always_inline)) void sr_clear_all_below(const int b
 #endif
 }
 
-/* What a poll, and a lock or clock, use themselves, with what a provider or libc uses. */
+/* What a call on the data path uses itself. */
 #define SR_STACK_NEAR 2048
-#define SR_STACK_NEAR_CALL 512
 
 #define SR_LOOK_FROM "lea %c3(%%rsp), %1\n\tlea %c4(%%rsp), %2\n\tand $-64, %1\n\tand $-64, %2\n1:\t"
 #define SR_LOOK_NEXT "add $256, %1\n\tcmp %2, %1\n\tjne 1b\n\t"
-#define SR_LOOK(text, bytes, near)                                                                 \
-	__asm__ volatile(text : "=r"(clear), "=&r"(at), "=&r"(end) : "i"(-(bytes)), "i"(-(near)) \
+#define SR_LOOK(text, bytes)                                                                                \
+	__asm__ volatile(text : "=r"(clear), "=&r"(at), "=&r"(end) : "i"(-(bytes)), "i"(-SR_STACK_NEAR) \
 			 : "memory", "xmm0", "xmm1", "cc")
 
 #define SR_OR_ZMM(at, n) "vporq " #at "(%1), %%zmm" #n ", %%zmm" #n "\n\t"
 #define SR_OR_YMM(at, n) "vorps " #at "(%1), %%ymm" #n ", %%ymm" #n "\n\t"
 
-/* Is all from `near` on down to `bytes` zero?  Mostly it is, behind the last such call, and loads take half as long as stores. */
-static inline __attribute__((always_inline)) bool sr_is_clear_below(const int near, const int bytes)
+/* Is all from there on down to `bytes` zero?  Mostly it is, behind the last such call, and loads take half as long as stores. */
+static inline __attribute__((always_inline)) bool sr_is_clear_below_near(const int bytes)
 {
 	bool clear = false;
 
@@ -132,12 +131,12 @@ static inline __attribute__((always_inline)) bool sr_is_clear_below(const int ne
 	if (sr_vectors == SR_VECTORS_AVX512)
 		SR_LOOK("vpxor %%xmm0, %%xmm0, %%xmm0\n\tvpxor %%xmm1, %%xmm1, %%xmm1\n\t" SR_LOOK_FROM SR_OR_ZMM(0, 0)
 			    SR_OR_ZMM(64, 1) SR_OR_ZMM(128, 0) SR_OR_ZMM(192, 1) SR_LOOK_NEXT
-			"vporq %%zmm1, %%zmm0, %%zmm0\n\tvptestmq %%zmm0, %%zmm0, %%k1\n\tkortestw %%k1, %%k1\n\tsetz %b0", bytes, near);
+			"vporq %%zmm1, %%zmm0, %%zmm0\n\tvptestmq %%zmm0, %%zmm0, %%k1\n\tkortestw %%k1, %%k1\n\tsetz %b0", bytes);
 	else if (sr_vectors == SR_VECTORS_AVX)
 		SR_LOOK("vpxor %%xmm0, %%xmm0, %%xmm0\n\tvpxor %%xmm1, %%xmm1, %%xmm1\n\t" SR_LOOK_FROM SR_OR_YMM(0, 0)
 			    SR_OR_YMM(32, 1) SR_OR_YMM(64, 0) SR_OR_YMM(96, 1) SR_OR_YMM(128, 0) SR_OR_YMM(160, 1)
 			SR_OR_YMM(192, 0) SR_OR_YMM(224, 1) SR_LOOK_NEXT
-			"vorps %%ymm1, %%ymm0, %%ymm0\n\tvptest %%ymm0, %%ymm0\n\tsetz %b0", bytes, near);
+			"vorps %%ymm1, %%ymm0, %%ymm0\n\tvptest %%ymm0, %%ymm0\n\tsetz %b0", bytes);
 #endif
 	return clear;
 }
@@ -154,10 +153,8 @@ static inline __attribute__((always_inline)) void sr_clear_general_registers(voi
 /* In a frame that is about to return, and keeps nothing below its stack pointer. */
 static inline __attribute__((always_inline)) void sr_clear_stack_below(const int bytes)
 {
-	const int near = bytes == SR_STACK_CALL ? SR_STACK_NEAR_CALL : SR_STACK_NEAR;
-
-	if (bytes > near && sr_is_clear_below(near, bytes))
-		sr_clear_all_below(near);
+	if (bytes > SR_STACK_NEAR && sr_is_clear_below_near(bytes))
+		sr_clear_all_below(SR_STACK_NEAR);
 	else
 		sr_clear_all_below(bytes);
 	sr_clear_vectors();
