@@ -19,7 +19,7 @@ from harness import BUILD, SREPLAY, Tap, can_trap_cpuid, replay
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "sources")
 SOURCES = ["proc", "urandom", "stdin", "files", "events", "streams", "messages", "waiting", "network", "machine",
            "addresses", "masks", "counter", "threads", "numbers", "unknown", "processor", "segments", "libc",
-           "visitor"]
+           "visitor", "runtime"]
 # What these print is the same in each run, or may be.
 SAME = ["stdin", "streams", "messages", "waiting", "network", "addresses", "unknown", "processor", "libc",
         "visitor"]
@@ -75,6 +75,20 @@ def without_avx(entry):
 def with_fma4(entry):
     if entry[0] == 0x80000001:
         entry[4] |= 1 << 16
+
+
+def test_vector(tap, directory):
+    """The auxiliary vector is found behind the environment, also where variables of ours were there."""
+    pages = b"pages of %d bytes" % os.sysconf("SC_PAGESIZE")
+    for what, options, command in (("--from-start", ["--from-start"], [PROGRAM, "runtime"]),
+                                   ("exec", ["--from-start"], ["sh", "-c", "exec %s runtime" % PROGRAM]),
+                                   ("exec with a setting that is gone", ["--from-start"],
+                                    ["sh", "-c", "unset SREPLAY_TRACE; exec %s runtime" % PROGRAM])):
+        trace = os.path.join(directory, "vector-%s.srec" % what.replace(" ", "-"))
+        recorded = subprocess.run([SREPLAY, "record", "-o", trace, *options, "--"] + command, capture_output=True, timeout=60)
+        status, out, err = replay_here(trace)
+        tap.ok(recorded.stdout.splitlines()[:1] == [pages] and (status, out) == (5, recorded.stdout),
+               "the auxiliary vector stands behind the environment: %s" % what, "%s %s %s" % (recorded, out, err))
 
 
 def replayed_now(err):
@@ -147,6 +161,7 @@ def main():
                 problems.append("the recordings printed the same")
             tap.ok(not problems, "%s: %d recordings, %d exact replays" % (source, runs, runs), "\n".join(problems))
 
+        test_vector(tap, directory)
         test_processor(tap, directory)
         test_random_device(tap, directory)
         bare = subprocess.run([PROGRAM, "streams", "messages", "unknown"], capture_output=True)

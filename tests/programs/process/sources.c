@@ -801,6 +801,58 @@ static void unknown(void)
 	printf(" errno %d\n", errno);
 }
 
+/* ------------------------------------------------- a runtime without libc, such as Go's */
+
+/* It has no getauxval: the vector stands behind the environment. */
+static unsigned long auxiliary(unsigned long type)
+{
+	char **end = environ;
+
+	while (*end)
+		end++;
+	for (const ElfW(auxv_t) *a = (const ElfW(auxv_t) *)(end + 1); a->a_type != AT_NULL; a++)
+		if (a->a_type == type)
+			return a->a_un.a_val;
+	return 0;
+}
+
+static const void *in_vdso(const char *name)
+{
+	const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)auxiliary(AT_SYSINFO_EHDR);
+	const ElfW(Phdr) *segment = (const ElfW(Phdr) *)((const char *)header + (header ? header->e_phoff : 0));
+	const ElfW(Sym) *symbol = NULL;
+	const char *names = NULL;
+
+	for (int i = 0; header && i < header->e_phnum; i++)
+		if (segment[i].p_type == PT_DYNAMIC)
+			for (const ElfW(Dyn) *d = (const ElfW(Dyn) *)((const char *)header + segment[i].p_offset); d->d_tag; d++) {
+				if (d->d_tag == DT_SYMTAB)
+					symbol = (const ElfW(Sym) *)((const char *)header + d->d_un.d_ptr);
+				if (d->d_tag == DT_STRTAB)
+					names = (const char *)header + d->d_un.d_ptr;
+			}
+	/* The names follow the symbols. */
+	for (; symbol && (const char *)symbol < names; symbol++)
+		if (!strcmp(names + symbol->st_name, name))
+			return (const char *)header + symbol->st_value;
+	return NULL;
+}
+
+static void runtime(void)
+{
+	int (*clock)(clockid_t, struct timespec *) = (int (*)(clockid_t, struct timespec *))in_vdso("__vdso_clock_gettime");
+	struct timespec now;
+
+	printf("pages of %lu bytes\n", auxiliary(AT_PAGESZ));
+	for (int i = 0; i < 3; i++) {
+		if (clock)
+			clock(CLOCK_MONOTONIC, &now);
+		else
+			syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+		printf("%ld.%09ld\n", (long)now.tv_sec, now.tv_nsec);
+	}
+}
+
 static const struct source {
 	const char *name;
 	void (*show)(void);
@@ -810,7 +862,7 @@ static const struct source {
     {"network", network}, {"machine", machine}, {"addresses", addresses},  {"masks", masks},
     {"counter", counter}, {"threads", threads}, {"numbers", numbers}, {"unknown", unknown},
     {"processor", processor}, {"daring", daring}, {"segments", segments},
-    {"libc", libc}, {"visitor", visitor},
+    {"libc", libc}, {"visitor", visitor}, {"runtime", runtime},
 };
 
 int main(int argc, char **argv)
