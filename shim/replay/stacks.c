@@ -67,7 +67,8 @@ static void write_library(uint64_t address)
 	const char *path = sr_stack_library(address, &r.object.begin, &r.object.end);
 	const size_t n = path ? strlen(path) : 0;
 
-	if (!n || n > sizeof(r.path) || is_named(r.object.begin))
+	/* By the number of its first page: addresses of pages are alike. */
+	if (!n || n > sizeof(r.path) || is_named(r.object.begin / PAGE))
 		return;
 	r.object.path = (uint32_t)n;
 	memcpy(r.path, path, n);

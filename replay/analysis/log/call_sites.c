@@ -101,15 +101,16 @@ static bool find_call(struct sr_call_sites *s, struct known *k, uint32_t thread,
 void sr_call_sites_add(struct sr_call_sites *s, int32_t rank, const char *path, uint64_t begin, uint64_t end)
 {
 	struct known *k = rank_of(s, rank);
-	const char *directory = json_string_value(json_object_get(sr_trace_process(s->trace, rank), "directory"));
-	char *whole = NULL;
+	char *directory, *whole = NULL;
 
 	if (!k || !k->symbols)
 		return;
+	directory = sr_trace_bytes(json_object_get(sr_trace_process(s->trace, rank), "directory"), NULL);
 	if (*path != '/' && directory && asprintf(&whole, "%s/%s", directory, path) < 0)
-		return;
+		whole = NULL;
 	sr_symbols_add(k->symbols, whole ? whole : path, begin, end);
 	free(whole);
+	free(directory);
 }
 
 const char *sr_call_sites_address(struct sr_call_sites *s, int32_t rank, uint64_t return_address)

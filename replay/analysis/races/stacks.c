@@ -42,12 +42,26 @@ static int keep_frames(struct sr_race_stacks *s, uint32_t rank, const struct sr_
 	return sr_keymap_put(&s->places, key(rank, note->hash), at);
 }
 
+static bool has_library(const struct sr_race_stacks *s, uint32_t rank, uint64_t begin)
+{
+	for (size_t i = 0; i < s->libraries_n; i++)
+		if (s->libraries[i].rank == rank && s->libraries[i].begin == begin)
+			return true;
+	return false;
+}
+
 static int keep_library(struct sr_race_stacks *s, uint32_t rank, const struct sr_stack_object *o, FILE *f)
 {
-	struct sr_race_library *at = sr_grow((void **)&s->libraries, s->libraries_n, &s->libraries_room, sizeof(*at));
+	struct sr_race_library *at;
 
-	if (!at || o->path > PATH_MAX)
-		return at ? -EIO : -ENOMEM;
+	if (o->path > PATH_MAX)
+		return -EIO;
+	/* A process tells some of them again. */
+	if (has_library(s, rank, o->begin))
+		return fseek(f, o->path, SEEK_CUR) ? -errno : 0;
+	at = sr_grow((void **)&s->libraries, s->libraries_n, &s->libraries_room, sizeof(*at));
+	if (!at)
+		return -ENOMEM;
 	*at = (struct sr_race_library){calloc(1, o->path + 1), o->begin, o->end, rank};
 	if (!at->path)
 		return -ENOMEM;
