@@ -52,7 +52,6 @@ static void read_registers(const ucontext_t *uc, uint64_t r[16])
  * that is mapped for sure.
  */
 #define LEFT_BYTES 512
-#define MIX 0x9e3779b97f4a7c15ull
 
 /* Four sums side by side, since a chain of additions took half of the time of an access. */
 NO_VECTORS static uint64_t hash_words(const volatile uint64_t *p, const volatile uint64_t *end, uint64_t hash)
@@ -67,7 +66,7 @@ NO_VECTORS static uint64_t hash_words(const volatile uint64_t *p, const volatile
 	}
 	for (; p < end; p++)
 		a = a * 5 + *p;
-	return ((a * MIX + b) * MIX + c) * MIX + d;
+	return ((a * WORD_MIX + b) * WORD_MIX + c) * WORD_MIX + d;
 }
 
 /* A hash of the bytes below the stack pointer. */

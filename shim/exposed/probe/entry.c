@@ -35,6 +35,11 @@ struct probe_frame {
 #define STRING_OF(x) #x
 #define STRING(x)   STRING_OF(x)
 
+#define POP_REGISTERS                                                                            \
+	"	pop %rax\n	pop %rcx\n	pop %rdx\n	pop %rbx\n	lea 8(%rsp), %rsp\n" \
+	"	pop %rbp\n	pop %rsi\n	pop %rdi\n	pop %r8\n	pop %r9\n	pop %r10\n"       \
+	"	pop %r11\n	pop %r12\n	pop %r13\n	pop %r14\n	pop %r15\n"
+
 __asm__(".text\n"
 	".globl sr_probe_entry, sr_probe_entry_end\n"
 	".hidden sr_probe_entry, sr_probe_entry_end\n"
@@ -76,14 +81,11 @@ __asm__(".text\n"
 	"	mov %al, %ah\n"
 	"	add $0x7f, %cl\n" /* the overflow flag becomes the bit that is in CL; */
 	"	sahf\n"           /* the others of arithmetic follow */
-	"	pop %rax\n	pop %rcx\n	pop %rdx\n	pop %rbx\n	lea 8(%rsp), %rsp\n"
-	"	pop %rbp\n	pop %rsi\n	pop %rdi\n	pop %r8\n	pop %r9\n	pop %r10\n"
-	"	pop %r11\n	pop %r12\n	pop %r13\n	pop %r14\n	pop %r15\n"
+	POP_REGISTERS
 	"	lea 8(%rsp), %rsp\n"
 	"	ret\n"
-	"2:	pop %rax\n	pop %rcx\n	pop %rdx\n	pop %rbx\n	lea 8(%rsp), %rsp\n"
-	"	pop %rbp\n	pop %rsi\n	pop %rdi\n	pop %r8\n	pop %r9\n	pop %r10\n"
-	"	pop %r11\n	pop %r12\n	pop %r13\n	pop %r14\n	pop %r15\n"
+	"2:\n"
+	POP_REGISTERS
 	"	popfq\n"
 	"	ret\n"
 	"sr_probe_entry_end:\n"

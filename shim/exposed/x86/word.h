@@ -59,6 +59,7 @@ uint64_t word_value(const struct insn *insn, greg_t reg) NO_VECTORS;
 /* INSN_LOAD or INSN_COMPARE: v has been read, and goes to the register or the flags. */
 void word_take(const struct insn *insn, greg_t *reg, greg_t *flags, uint64_t v) NO_VECTORS;
 
+/* Of hashes. */
 #define WORD_MIX 0x9e3779b97f4a7c15ull
 
 /*
