@@ -141,8 +141,9 @@ static bool start(void)
 static bool suits(uintptr_t pc)
 {
 	unsigned int length;
+	enum breakpoint_kind kind = breakpoint_suits(pc, &length);
 
-	return breakpoint_suits(pc, &length) != BREAKPOINT_NONE;
+	return kind == BREAKPOINT_TRAP || kind == BREAKPOINT_JUMP;
 }
 
 void sr_confirm_watch_instruction(int i)

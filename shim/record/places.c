@@ -69,6 +69,7 @@ static struct {
 	uint64_t began_with[16];
 	char vectors[XMM_BYTES];
 	uint32_t turn_max, returns;
+	bool not_told; /* of some instruction it could not be told whether it is suited */
 	bool hurries; /* the last turn was too long: a heap operation was in it, or a call */
 	bool closed; /* it came back to where it began, with the same registers */
 	bool changed; /* ... but not to the same memory */
@@ -127,7 +128,7 @@ static enum breakpoint_kind find_out(uintptr_t pc, uint8_t *length)
 		kind = BREAKPOINT_TRAP;
 		n = 1;
 	}
-	if (is_under_known(pc, n))
+	if (kind != BREAKPOINT_ASK_LATER && is_under_known(pc, n))
 		kind = BREAKPOINT_NONE;
 	*length = (uint8_t)n;
 	return kind;
@@ -144,6 +145,10 @@ static enum breakpoint_kind suits(uintptr_t pc)
 		return BREAKPOINT_NONE;
 	k = &known[known_n];
 	k->kind = (uint8_t)find_out(pc, &k->length);
+	if (k->kind == BREAKPOINT_ASK_LATER) {
+		step.not_told = true;
+		return BREAKPOINT_NONE;
+	}
 	k->pc = pc;
 	known_n++;
 	return k->kind;
@@ -457,7 +462,7 @@ static void give_up(struct sr_thread *t, ucontext_t *uc)
 	/* Others must not run beside it, unless it waits for them. */
 	bool waits = is_waiting() || (step.closed && !step.changed && !step.other_vectors);
 
-	if (!step.for_signal && !waits) {
+	if (step.not_told || (!step.for_signal && !waits)) {
 		stop_later(t, uc);
 		return;
 	}
@@ -598,7 +603,7 @@ static bool begin_steps(struct sr_thread *t, const ucontext_t *uc, bool for_sign
 	step.token = t->run_token.word;
 	step.steps = step.unwinder_steps = 0;
 	step.unwinder_sp = step.last = 0;
-	step.unwinding = false;
+	step.unwinding = step.not_told = false;
 	begin_turn();
 	step.turn_max = step.hurries ? TURN_MAX : for_signal && !sr_place_words_progressed() ? SEARCH_TURN_MAX : LONG_TURN_MAX;
 	return true;

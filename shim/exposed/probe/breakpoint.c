@@ -91,7 +91,7 @@ enum breakpoint_kind breakpoint_suits(uintptr_t pc, unsigned int *length)
 	struct group g = {0};
 
 	if (!exposed_try_lock())
-		return BREAKPOINT_NONE;
+		return BREAKPOINT_ASK_LATER;
 	kind = suits(pc, &g);
 	exposed_release();
 	*length = kind == BREAKPOINT_JUMP ? g.length : 1;

@@ -14,9 +14,12 @@
 #include <ucontext.h>
 
 /* What a breakpoint at an instruction can be. */
-enum breakpoint_kind { BREAKPOINT_NONE, BREAKPOINT_TRAP, BREAKPOINT_JUMP };
+enum breakpoint_kind { BREAKPOINT_NONE, BREAKPOINT_TRAP, BREAKPOINT_JUMP, BREAKPOINT_ASK_LATER };
 
-/* *length: of the bytes that it changes.  Only code that is as its file has it is suited.  Takes no lock that waits. */
+/*
+ * *length: of the bytes that it changes.  Only code that is as its file has it is suited.  Takes no lock that waits: while
+ * another thread has it, the answer is BREAKPOINT_ASK_LATER.
+ */
 enum breakpoint_kind breakpoint_suits(uintptr_t pc, unsigned int *length);
 
 struct breakpoint_handlers {
