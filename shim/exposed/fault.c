@@ -221,16 +221,34 @@ static bool finds_nothing(const struct page *p, const struct insn *insn)
 	       word_load(backing_of(p, insn->address), insn->size) == word_load(shadow_of(insn->address), insn->size);
 }
 
+/* Loops that wait load the same words again soon; code that gets on rarely does.  Has this load just been there? */
+static bool comes_in_vain(uintptr_t pc, uintptr_t addr)
+{
+	struct exposed_thread *t = &exposed_self;
+
+	if (!t->fault)
+		t->vain_n = 0;
+	for (uint32_t i = 0; i < VAIN && i < t->vain_n; i++)
+		if (t->vain[i].pc == pc && t->vain[i].addr == addr)
+			return true;
+	t->vain[t->vain_n % VAIN].pc = pc;
+	t->vain[t->vain_n++ % VAIN].addr = addr;
+	return false;
+}
+
 /*
- * A load that finds nothing new may wait for another thread of the program, not for a peer.  True: others have run, and
- * the instruction must be executed again.  It lets them run once: if each of several threads let the others go first
+ * A load that finds nothing new, again, may wait for another thread of the program, not for a peer.  True: others have run,
+ * and the instruction must be executed again.  It lets them run once: if each of several threads let the others go first
  * again, none would ever get on.
  */
 static bool has_yielded(const ucontext_t *uc, const struct page *p, const struct insn *insn)
 {
 	enum sr_exposed_wanted wanted = hooks.wanted ? hooks.wanted() : SR_EXPOSED_ALL_RUN;
 
-	if (wanted == SR_EXPOSED_ALL_RUN || (wanted == SR_EXPOSED_OTHERS_WAIT && !finds_nothing(p, insn)))
+	if (wanted == SR_EXPOSED_ALL_RUN)
+		return false;
+	if (wanted == SR_EXPOSED_OTHERS_WAIT &&
+	    (!finds_nothing(p, insn) || !comes_in_vain((uintptr_t)uc->uc_mcontext.gregs[REG_RIP], insn->address)))
 		return false;
 	if (wanted != SR_EXPOSED_OTHERS_RUN && exposed_self.yielded_at == exposed_self.fault + 1)
 		return false;

@@ -11,6 +11,7 @@
 
 /* Loads that a thread remembers, to recognise a loop that comes back to one of them. */
 #define RECENT     16
+#define VAIN       8
 
 /*
  * After so many ticks with nothing done in between, each after 4 ms of CPU time, a thread counts as waiting; at once
@@ -37,6 +38,10 @@ struct exposed_thread {
 	uint64_t quiet_until; /* replay: no event comes before this fault */
 	uint64_t yields; /* times that the thread gave up its processor since its last call */
 	uint64_t yielded_at; /* recording: the last fault before which this thread let others run */
+	struct {
+		uintptr_t pc, addr;
+	} vain[VAIN]; /* ... and loads that found nothing, while others waited */
+	uint32_t vain_n; /* so many since the thread's last call */
 	uint32_t accesses;  /* accesses to exposed memory since its last call, in units of 1/SAME_PLACE */
 	uintptr_t accessed; /* the address of the last one */
 	bool armed;
