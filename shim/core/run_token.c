@@ -25,8 +25,12 @@ enum { FREE, IN, OUT, RELEASED }; /* IN: at work in the shim; OUT: in the progra
 #define OWNER_SHIFT 40
 #define OWNER(word) ((uint32_t)((word) >> OWNER_SHIFT))
 
-/* After this time, the first waiting thread gets the token at the holder's next call. */
+/*
+ * After this time, the first waiting thread gets the token at the holder's next call.  Where holders that computed were found
+ * to spin, one that makes calls has it longer: it may be the one for which they wait.
+ */
 #define SLICE_NS    200000
+#define TURN_MAX_NS 10000000
 #define OTHERS_NS   2000000 /* the threads behind the first one check again */
 /* If more wait, that takes longer in proportion, and the one that has become the first is woken. */
 #define FEW 8
@@ -88,9 +92,11 @@ static struct {
 	_Atomic uint64_t stopping;    /* ... of one that is looking for a place */
 	_Atomic int64_t steps_ns;     /* how long threads have looked for one, in their time */
 	_Atomic int64_t slice_ns; /* how long a holder computes before it is asked to stop */
+	_Atomic int64_t turn_ns;  /* how long one that makes calls has the token before the first waiting thread is due */
+	_Atomic int64_t turn_began;
 	struct sr_lock lock; /* of the queue */
 	struct waiter *first, **end;
-} run_token = {.slice_ns = SR_TOKEN_MS * 1000000ll, .end = &run_token.first};
+} run_token = {.slice_ns = SR_TOKEN_MS * 1000000ll, .turn_ns = SLICE_NS, .end = &run_token.first};
 
 void (*sr_token_stop_holder)(int32_t tid);
 
@@ -321,16 +327,17 @@ void sr_token_refuse_to_stop(const struct sr_token_hold *h)
 	atomic_store(&run_token.unstoppable, h->word);
 }
 
+static void adapt(_Atomic int64_t *ns, bool longer, int64_t min, int64_t max)
+{
+	int64_t adapted = longer ? atomic_load(ns) * 2 : atomic_load(ns) / 2;
+
+	atomic_store(ns, adapted < min ? min : adapted > max ? max : adapted);
+}
+
 void sr_token_adapt_slice(bool spun)
 {
-	int64_t ns = atomic_load(&run_token.slice_ns);
-
-	ns = spun ? ns / 2 : ns * 2;
-	if (ns < SLICE_MIN_NS)
-		ns = SLICE_MIN_NS;
-	if (ns > SLICE_MAX_NS)
-		ns = SLICE_MAX_NS;
-	atomic_store(&run_token.slice_ns, ns);
+	adapt(&run_token.slice_ns, !spun, SLICE_MIN_NS, SLICE_MAX_NS);
+	adapt(&run_token.turn_ns, spun, SLICE_NS, TURN_MAX_NS);
 }
 
 /* ------------------------------------------------------------------- run token */
@@ -371,6 +378,13 @@ static int64_t time_to_look(struct waiter *w)
 	return ns < SLICE_NS ? SLICE_NS : ns > STAYS_MAX_NS ? STAYS_MAX_NS : ns;
 }
 
+static bool has_waited_long(const struct waiter *w)
+{
+	int64_t now = sr_stall_now();
+
+	return now - w->since >= SLICE_NS && now - atomic_load(&run_token.turn_began) >= atomic_load(&run_token.turn_ns);
+}
+
 static void sleep_a_little(struct waiter *w)
 {
 	bool first = is_first(w);
@@ -384,7 +398,7 @@ static void sleep_a_little(struct waiter *w)
 	if (is_to_be_had(atomic_load(&run_token.word)) || atomic_load(&run_token.last))
 		return;
 	sr_sys_futex((uint32_t *)&w->state, FUTEX_WAIT_PRIVATE, WAITS, &t);
-	if (first && sr_stall_now() - w->since >= SLICE_NS)
+	if (first && has_waited_long(w))
 		atomic_store(&run_token.due, true);
 }
 
@@ -469,6 +483,8 @@ void sr_token_take(struct sr_token_hold *h, uint32_t number)
 		h->begun = true;
 	}
 	note_got(h, try(mine) ? SR_TOKEN_PASSED : wait_undisturbed(mine, h->tid, &h->from));
+	atomic_store(&run_token.turn_began, sr_stall_now());
+	atomic_store(&run_token.due, false);
 	is_over(h);
 	atomic_store(&run_token.tid, h->tid);
 	h->word = mine;

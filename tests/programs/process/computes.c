@@ -15,6 +15,7 @@
  *     open   the same; each can be cancelled at any instruction, and is not (LLVM's OpenMP has its threads so)
  *     mapped the same, in a copy of the code that is mapped from the file behind the last call (V8 has its builtins so)
  *     shares threads take pieces by an atomic and compute each; who gets which differs from run to run
+ *     turns  one after the other makes a thousand calls, while those that have not spin; when each ended differs from run to run
  *     stop   one computes until another one stops it by a plain store; how far it got differs from run to run
  */
 #include <fcntl.h>
@@ -25,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #define THREADS_MAX 64
 #define TASKS	    100
@@ -149,6 +151,21 @@ static void shares(int me)
 	}
 }
 
+/* The work between two calls is a fortieth of a millisecond or so. */
+static void turns(int me)
+{
+	struct timespec now = {0};
+
+	while (atomic_load_explicit(&flag, memory_order_acquire) != (uint64_t)me)
+		;
+	for (int i = 0; i < 1000; i++) {
+		sum += compute((uint64_t)i, TURNS / 40) & 1;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	}
+	found[me] = (uint64_t)now.tv_nsec;
+	atomic_fetch_add(&flag, 1);
+}
+
 static atomic_int stopped;
 
 static void stop(int me)
@@ -172,7 +189,7 @@ static const struct {
 } cases[] = {
     {"sums", sums},   {"steps", steps}, {"pool", pool}, {"deep", deep},
 #ifdef WITH_ATOMICS
-    {"flags", flags}, {"open", open_to_cancellation}, {"mapped", mapped}, {"shares", shares}, {"stop", stop},
+    {"flags", flags}, {"open", open_to_cancellation}, {"mapped", mapped}, {"shares", shares}, {"turns", turns}, {"stop", stop},
 #endif
 };
 
