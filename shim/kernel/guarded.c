@@ -7,6 +7,7 @@
 
 #include "shim/core/thread.h"
 #include "shim/exposed/exposed.h"
+#include "shim/exposed/probe/probe.h"
 #include "shim/signals/signals.h"
 
 /* What __builtin_setjmp fills: the frame, the place to go on at, and the stack pointer. */
@@ -14,12 +15,18 @@ enum { FRAME, PLACE, STACK, JUMP_WORDS = 5 };
 
 #if defined(__x86_64__)
 
+/* Where the recorder has put a trap into libc's code, memcpy's for example, and others have claimed it. */
+static bool is_trap(const siginfo_t *info, const ucontext_t *uc)
+{
+	return info->si_code == SI_KERNEL && *(const uint8_t *)uc->uc_mcontext.gregs[REG_RIP] == PROBE_TRAP;
+}
+
 /* The handler returns to the place, so that the kernel restores the signal mask. */
 static bool recover(siginfo_t *info, ucontext_t *uc)
 {
 	void **jump = sr_self.recovery;
 
-	if (!jump || info->si_code <= 0 || sr_exposed_touches(info->si_addr, 1))
+	if (!jump || info->si_code <= 0 || is_trap(info, uc) || sr_exposed_touches(info->si_addr, 1))
 		return false;
 	sr_self.recovery = NULL;
 	uc->uc_mcontext.gregs[REG_RBP] = (greg_t)jump[FRAME];
