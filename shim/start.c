@@ -27,6 +27,7 @@
 #include "shim/replay/engine.h"
 #include "shim/core/engine.h"
 #include "shim/core/next.h"
+#include "shim/verbs/by_value.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/calls/direct.h"
 #include "shim/memory/heap.h"
@@ -192,6 +193,8 @@ static void record(enum sr_record_from from)
 	if (sr_engine)
 		sr_regions_start((enum sr_regions_mode)settings.exposed, settings.probes && !sr_confirm_needs_faults(),
 				 settings.order);
+	if (sr_engine && settings.order)
+		sr_by_value_start(settings.by_value);
 	sr_leaves_out = sr_sums_on = sr_engine && settings.order;
 	if (sr_engine)
 		sr_clocks_start(&settings, settings.member >= 0);

@@ -19,9 +19,9 @@ struct sr_left_out {
 	uint64_t mask;     /* ... which these are */
 };
 
-/* So many bytes of the checksum are recorded of messages (8 in older traces), and of READs (3 in older traces). */
+/* So many bytes of the checksum are recorded of messages (8 in older traces), and of READs (2 in older traces). */
 #define SR_LEFT_OUT_OF_MESSAGE 1
-#define SR_LEFT_OUT_OF_READ    2
+#define SR_LEFT_OUT_OF_READ    3
 
 #define SR_LEFT_OUT_BYTES(checksum_bytes) (sizeof(uint32_t) + (checksum_bytes))
 #define SR_LEFT_OUT_MOST		  SR_LEFT_OUT_BYTES(sizeof(uint64_t))

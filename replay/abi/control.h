@@ -120,6 +120,7 @@ struct sr_replay_report {
 	uint64_t expected_address, found_address; /* of a load from an exposed region; 0: a call */
 	uint32_t expected_size,
 	    found_size; /* of the encoded arguments; shown up to SR_REPLAY_BYTES */
+	uint64_t contended, contended_bytes; /* memory around it that several ranks write to; or 0: SR_REPLAY_OTHER_PRODUCED */
 	uint8_t expected_in[SR_REPLAY_BYTES];
 	uint8_t found_in[SR_REPLAY_BYTES];
 	struct sr_replay_output output;

@@ -576,20 +576,20 @@ static bool probe(const struct sr_tsc_site *site, int memory, uintptr_t begin, u
 
 static bool make_jump(const struct sr_tsc_site *site)
 {
-	uintptr_t begin = sr_page_down(site->pc) - NEAR, end = sr_page_up(site->pc + PAGE) + NEAR;
+	const uintptr_t page = sr_page_down(site->pc);
+	uintptr_t begin = page, end = page + PAGE;
 	int memory = code_open();
-	bool done = false;
+	bool done;
 	uint8_t byte;
 
 	if (memory < 0)
 		return false;
-	/* As much of it as there is: as many pages. */
-	while (begin < sr_page_down(site->pc) && !pread_all(memory, begin, &byte, sizeof(byte)))
-		begin += PAGE;
-	while (end > site->pc + PAGE && !pread_all(memory, end - PAGE, &byte, sizeof(byte)))
-		end -= PAGE;
-	if (end > site->pc && end - begin <= TEXT_MAX)
-		done = probe(site, memory, begin, end);
+	/* As many pages as there are without a gap: a small library is not all of it. */
+	while (begin > page - NEAR && pread_all(memory, begin - PAGE, &byte, sizeof(byte)))
+		begin -= PAGE;
+	while (end < page + 2 * PAGE + NEAR && pread_all(memory, end, &byte, sizeof(byte)))
+		end += PAGE;
+	done = probe(site, memory, begin, end);
 	sr_sys_close(memory);
 	return done;
 }

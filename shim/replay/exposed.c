@@ -129,7 +129,7 @@ static void fill_left_out(struct sr_thread *t, const struct sr_exposed_event *e)
 {
 	struct sr_exposed_value *values = t->stream->regions.values;
 	enum sr_landed how;
-	struct sr_landed_lack lack = {0, -1};
+	struct sr_landed_lack lack = {.writer = -1};
 	uint32_t lacks = 0;
 
 	for (uint32_t i = 0; i < e->values_n; i++)
@@ -144,6 +144,8 @@ static void fill_left_out(struct sr_thread *t, const struct sr_exposed_event *e)
 		sr_replay_page->report.expected_size = values[lack.which].length;
 		sr_replay_page->report.expected_site = e->pc;
 		sr_replay_page->report.sender = lack.writer;
+		sr_replay_page->report.contended = lack.contended;
+		sr_replay_page->report.contended_bytes = lack.contended_bytes;
 		sr_replay_diverge_from_group(t, how == SR_LANDED_OTHERS && sr_replay_page->whole_job ? SR_REPLAY_OTHER_PRODUCED : SR_REPLAY_NOT_PRODUCED,
 					     SR_REC_EXPOSED);
 	}

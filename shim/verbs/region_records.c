@@ -15,6 +15,7 @@
 #include "shim/core/sums.h"
 #include "shim/core/thread.h"
 #include "shim/memory/heap.h"
+#include "shim/verbs/by_value.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/objects.h"
 
@@ -30,10 +31,14 @@ static void put(struct sr_event_writer *w, const void *p, size_t n)
 }
 
 /*
- * Of the candidates of a value, mostly one or two and never more than some thousand, a wrong one has them in one of 65,536
- * cases; the sums find it.
+ * A replay tries candidates for a value: of a part of a page another one before the right one in a tenth of all cases, more
+ * where ranks answer each other at once.  A wrong one has two bytes in common with it in one of 65,536 cases, and then the
+ * replay stops at the sums: one job of 20 did that had a thousand such values.  Whole pages are hardly ever in doubt.
  */
-#define CHECKSUM_BYTES 2
+static uint32_t checksum_bytes(const struct sr_exposed_value *v)
+{
+	return v->length == PAGE ? 2 : 3;
+}
 
 /*
  * A shorter value is recorded.  It may be what several peers make of a word at the same time, by atomics: of these the result is
@@ -61,11 +66,11 @@ static struct places {
 static void put_left_out(struct sr_event_writer *w, const struct sr_exposed_value *v)
 {
 	uint64_t checksum = sr_checksum(v->data, v->length, 0);
-	uint8_t l[(SR_LEFT_OUT_BYTES(CHECKSUM_BYTES) + 7) & ~7u] = {0};
-	const struct sr_exposed_value_head head = {.addr = v->addr | SR_LEFT_OUT, .length = SR_LEFT_OUT_BYTES(CHECKSUM_BYTES)};
+	uint8_t l[8] = {0};
+	const struct sr_exposed_value_head head = {.addr = v->addr | SR_LEFT_OUT, .length = SR_LEFT_OUT_BYTES(checksum_bytes(v))};
 
 	sr_sums_received(checksum);
-	sr_left_out_put(l, v->length, checksum, CHECKSUM_BYTES);
+	sr_left_out_put(l, v->length, checksum, checksum_bytes(v));
 	put(w, &head, sizeof(head));
 	put(w, l, sizeof(l));
 }
@@ -73,7 +78,7 @@ static void put_left_out(struct sr_event_writer *w, const struct sr_exposed_valu
 /* What did not come by requests of peers alone, no peer writes again.  (At deregistration the page is no longer exposed.) */
 static bool is_worth_leaving_out(const struct sr_exposed_value *v)
 {
-	return v->length >= LEFT_OUT_MIN && !v->kept;
+	return v->length >= LEFT_OUT_MIN && !v->kept && !sr_is_by_value(v->addr, v->length);
 }
 
 static bool is_near(const struct sr_exposed_value *v, const struct sr_exposed_value *next)
@@ -125,7 +130,7 @@ static uint32_t join_page(const struct sr_exposed_value *v, uint32_t n, struct s
 	const char *known = sr_exposed_known_page((void *)sr_page_down(v->addr));
 	uint32_t joined = 1;
 
-	if (!known || sr_threaded || is_at_known_place(all))
+	if (!known || sr_threaded || sr_is_by_value(sr_page_down(v->addr), PAGE) || is_at_known_place(all))
 		return 0;
 	*all = (struct sr_exposed_value){.addr = sr_page_down(v->addr), .length = PAGE, .data = known};
 	while (joined < n && sr_page_down(v[joined].addr) == all->addr)

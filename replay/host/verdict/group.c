@@ -91,16 +91,20 @@ static void say_others_landed(const struct sr_verdict *v, const struct sr_replay
 	      stderr);
 	if (c->report.sender == v->rank)
 		fputs("what the program has stored there in this replay, and others write there: this rank goes another way, or one "
-		      "of them does, or nothing orders their writes and its stores; record without --order\n",
+		      "of them does, or nothing orders their writes and its stores",
 		      stderr);
 	else if (c->report.sender >= 0)
 		fprintf(stderr, "what rank %d, which alone writes there, sends in this replay: that rank goes another way, or "
-				"changed it after its post; record without --order\n",
+				"changed it after its post",
 			c->report.sender);
 	else
 		fputs("what the ranks write in this replay: several of them write there, and nothing orders their writes, or "
-		      "a rank changed what it sends after its post; record without --order\n",
+		      "a rank changed what it sends after its post",
 		      stderr);
+	fputs("; record without --order", stderr);
+	if (c->report.contended_bytes)
+		fprintf(stderr, ", or with --by-value 0x%llx+%llu", (ull)c->report.contended, (ull)c->report.contended_bytes);
+	fputc('\n', stderr);
 	say_value(v, &c->report);
 }
 

@@ -50,7 +50,7 @@ enum size {
 
 enum group_number {
 	GROUP_1B, GROUP_1Z, GROUP_1S, GROUP_2B, GROUP_2V, GROUP_2B1, GROUP_2V1, GROUP_3B, GROUP_3V,
-	GROUP_4, GROUP_5, GROUP_8, GROUP_9, GROUP_11B, GROUP_11V,
+	GROUP_4, GROUP_5, GROUP_8, GROUP_9, GROUP_11B, GROUP_11V, GROUP_15,
 };
 
 static const struct opcode groups[][8] = {
@@ -77,6 +77,8 @@ static const struct opcode groups[][8] = {
     [GROUP_9] = {[1] = EXCHANGE(Q_OR_O, 0)},
     [GROUP_11B] = {[0] = STORE(BYTE, IMMEDIATE_1)},
     [GROUP_11V] = {[0] = STORE(V, IMMEDIATE_Z)},
+    /* lfence, mfence, sfence: beside reads of the time-stamp counter */
+    [GROUP_15] = {[5 ... 7] = MODRM(0)},
 };
 
 /* add, or, adc, sbb, and, sub, xor */
@@ -122,7 +124,7 @@ static const struct opcode two_bytes[256] = {
     /* bt, bts, btr, btc with a register may mean memory elsewhere than at their operand. */
     [0xa3] = MODRM(0), EXCHANGE(V, IMMEDIATE_1), EXCHANGE(V, 0), /* shld */
     [0xab] = MODRM(0), EXCHANGE(V, IMMEDIATE_1), EXCHANGE(V, 0), /* shrd */
-    [0xaf] = READ(V, 0), /* imul */
+    [0xae] = GROUP(GROUP_15), READ(V, 0), /* imul */
     [0xb0] = EXCHANGE(BYTE, 0), EXCHANGE(V, 0), /* cmpxchg */
     [0xb3] = MODRM(0), [0xbb] = MODRM(0),
     [0xb6] = LOAD(BYTE, OPCODE_EXTENDS), LOAD(WORD, OPCODE_EXTENDS), /* movzx */

@@ -545,6 +545,39 @@ static bool find_among_all(struct search *s)
 	return find_again(s);
 }
 
+/* Do several members write to the page, or its owner and another one? */
+static bool is_of_several(uint64_t page)
+{
+	const struct head *h = head_of(page);
+	uint64_t number = h && h->page == page ? h->last : 0;
+	int32_t writer = -1;
+
+	for (uint32_t scanned = 0; number && number + SR_GROUP_WRITES > indexed && scanned < SCANNED; scanned++) {
+		struct sr_group_write w;
+
+		if (sr_history_read(sr_group_self, number, &w, 1) && (w.kind == SR_GROUP_BYTES || w.kind == SR_GROUP_OWN)) {
+			if (writer >= 0 && w.origin.member != writer)
+				return true;
+			writer = w.origin.member;
+		}
+		number = link_of(number)->before;
+	}
+	return false;
+}
+
+/* Where a recording had better have values: the user names it. */
+static void find_contended(uint64_t addr, struct sr_landed_lack *lack)
+{
+	uint64_t begin = sr_page_down(addr), end = begin;
+
+	while (is_of_several(end))
+		end += PAGE;
+	while (end > begin && is_of_several(begin - PAGE))
+		begin -= PAGE;
+	lack->contended = begin;
+	lack->contended_bytes = end - begin;
+}
+
 /* How many values in front of this one the trace has, and lie in it. */
 static uint32_t count_given(const struct sr_exposed_value *values, uint32_t i)
 {
@@ -562,7 +595,7 @@ static bool may_be_own(const struct sr_exposed_event *e)
 }
 
 static enum sr_landed fill(struct sr_thread *t, const struct sr_exposed_event *e, struct sr_exposed_value *values, uint32_t which,
-			   uint8_t *bytes, int32_t *writer)
+			   uint8_t *bytes, struct sr_landed_lack *lack)
 {
 	struct sr_exposed_value *v = &values[which];
 	struct search s = {.v = v, .bytes = bytes, .most = LANDED_FIRST, .passed = may_be_own(e), .given = values,
@@ -577,11 +610,12 @@ static enum sr_landed fill(struct sr_thread *t, const struct sr_exposed_event *e
 	take_in();
 	if (!find(&s) && !await(&s) && !find_among_all(&s)) {
 		sr_search_in_vain();
+		find_contended(v->addr, lack);
 		if (s.passed) {
-			*writer = sr_group_memory->member[sr_group_self].rank;
+			lack->writer = sr_group_memory->member[sr_group_self].rank;
 			return SR_LANDED_OTHERS;
 		}
-		*writer = s.writers == 1 ? sr_group_memory->member[table->writer[0].member].rank : -1;
+		lack->writer = s.writers == 1 ? sr_group_memory->member[table->writer[0].member].rank : -1;
 		return s.writers ? SR_LANDED_OTHERS : SR_LANDED_NOWHERE;
 	}
 	note_landed(&s);
@@ -600,9 +634,9 @@ enum sr_landed sr_landed_fill(struct sr_thread *t, const struct sr_exposed_event
 
 		if (values[i].data)
 			continue;
-		*lack = (struct sr_landed_lack){i, -1};
+		*lack = (struct sr_landed_lack){.which = i, .writer = -1};
 		if (sr_group_on && begin() && used + values[i].length <= ROOM)
-			how = fill(t, e, values, i, table->room + used, &lack->writer);
+			how = fill(t, e, values, i, table->room + used, lack);
 		if (how != SR_LANDED)
 			return how;
 		used += values[i].length;

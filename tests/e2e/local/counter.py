@@ -55,19 +55,19 @@ def main():
     print("# rdtsc %s on this machine" % ("traps" if can_trap else "does not trap"))
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
-        wanted = {"registers": ["0 failures"], "children": ["child 0\nchild 0"], "clocks": ["trap off"]}
+        wanted = {"registers": ["0 failures"], "children": ["child 0\nchild 0"], "clocks": ["trap off"], "library": ["jumps in the module: 3"]}
         traces = {what: check(tap, directory, what, wanted=wanted.get(what, []))[0] for what in WHAT}
         tap.ok(dump(traces["instructions"]).count(" rdtsc(") == 3 * 3000 + 3 * 100 + 3001, "each read has its record")
         tap.ok(" aux=" in dump(traces["instructions"]), "rdtscp's processor is in the record")
-        check(tap, directory, "steady", wanted=["jumps 1 1, trap off"],
+        check(tap, directory, "steady", wanted=["jumps 1 1 1, trap off"],
               name="in a steady state the instructions are jumps, and the trap is off")
-        check(tap, directory, "replaced", wanted=["jumps 1 1, trap off"],
+        check(tap, directory, "replaced", wanted=["jumps 1 1 1, trap off"],
               name="... also if another library has replaced a function by its own")
         check(tap, directory, "threads", options=["--threads=serial"], name="one thread at a time")
         check(tap, directory, "quickly", name="beside a thread that sleeps")
         if can_trap:
             is_quick_in_turn(tap, directory)
-            check(tap, directory, "steady", options=["--probes=off"], wanted=["jumps 0 0, trap on"],
+            check(tap, directory, "steady", options=["--probes=off"], wanted=["jumps 0 0 0, trap on"],
                   name="--probes=off leaves the code as it is")
             check(tap, directory, "unclear", wanted=["before it is executed: trap off", "behind that: trap on"],
                   name="what looks like an instruction, and nobody knows, brings the trap back when it is executed")

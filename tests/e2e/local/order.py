@@ -116,6 +116,21 @@ def whole_pages(tap, directory):
     shutil.rmtree(trace)
 
 
+def written_over(tap, directory):
+    """Where ranks write over each other, what a load found is not known; then the memory is named, and recorded by value."""
+    program, named, err = ["blocks", "300", "3"], None, ""
+    for _ in range(5):
+        trace, outputs, problem = record(directory, "racing", 3, program, "--order")
+        status, _, err = run([SREPLAY, "replay", trace], SECONDS)
+        named = re.search(r"--by-value (0x[0-9a-f]+\+\d+)", err)
+        if problem or status != 0:
+            break
+    trace, outputs, worse = record(directory, "by-value", 3, program, "--order --by-value " + named.group(1)) if named else (trace, [], "")
+    problem = problem or worse or exact(directory, trace, outputs)
+    tap.ok(named and not problem, "blocks racing: the replay names memory that several ranks write to; recorded by value, they replay exactly", problem + err)
+    shutil.rmtree(trace)
+
+
 def sent_from_where_peers_write(tap, directory):
     """The program has stored there, where pages are passed through, and a sample of what it sends finds that."""
     trace, outputs, problem = record(directory, "stored", 3, ["fetches", "stored"], "--order")
@@ -127,7 +142,7 @@ def sent_from_where_peers_write(tap, directory):
 def other_reads(tap, directory):
     """The checksum of what a READ brought is another one."""
     trace, _, problem = record(directory, "other-reads", 3, ["mixed", "60"], "--order")
-    changed = falsified(trace, re.compile(rb"[^\0].{5}\0\x80\x06\0\0\0.{4}", re.S), 0)
+    changed = falsified(trace, re.compile(rb"[^\0].{5}\0\x80\x07\0\0\0.{4}", re.S), 0)
     status, _, err = run([SREPLAY, "replay", trace], SECONDS)
     tap.ok(not problem and changed and status == 124 and "rank 0 thread 0 SN" in err, "another checksum of what a READ brought stops the replay", "%s %s %s %s" % (problem, changed, status, err))
     shutil.rmtree(trace)
@@ -219,7 +234,7 @@ def in_region(of_rank):
 
 def of_messages(of_rank):
     """The queues of all messages that came by the program's own queue pairs: into that completion queue with most."""
-    queues = list(queues_of(of_rank))
+    queues = [q for q in queues_of(of_rank) if q[1][1]]
     cqs = [cq for cq, _ in queues]
     return [q for q in queues if q[0] == max(cqs, key=cqs.count)]
 
@@ -232,6 +247,20 @@ def two_streams(tap, directory):
         queues = of_messages(records(trace, 0))
         tap.ok(not problem and len(queues) == m + n and 0 < entries(queues) <= min(m, n),
                "two streams of %d and %d messages: %d entries tell their order, and the ranks replay exactly" % (m, n, entries(queues)), problem)
+        shutil.rmtree(trace)
+
+
+def classics(tap, directory):
+    """What the trace has to tell of the order of messages, in programs of the papers; the program counts it itself."""
+    for name in "master", "mesh", "product", "gauss":
+        trace, outputs, problem = record(directory, name, 4, ["classics", name, "60"], "--order")
+        problem = problem or exact(directory, trace, outputs)
+        counted = [[int(n) for n in re.findall(rb"(\d+) (?:messages|of another|race)", o)] for o in outputs]
+        told = [len(list(turns(of_messages(records(trace, r))))) - 1 for r in range(4)]
+        messages, switches, racing = map(sum, zip(*counted))
+        tap.ok(not problem and told == [c[1] for c in counted] and (switches > 0) == (name != "product"),
+               "classics %s: of %d messages %d are of another queue than the one before, %d race; the ranks replay exactly" % (name, messages, switches, racing),
+               "%s %s %s" % (problem, told, counted))
         shutil.rmtree(trace)
 
 
@@ -437,12 +466,14 @@ def main():
         small = smaller(tap, directory)
         by_reads(tap, directory)
         whole_pages(tap, directory)
+        written_over(tap, directory)
         sent_from_where_peers_write(tap, directory)
         by_one_alone(tap, small)
         other_commands(tap, small)
         checks(tap, small)
         by_class(tap, small)
         two_streams(tap, directory)
+        classics(tap, directory)
         commutative_regions(tap, directory)
         another_way(tap, directory)
         changed_on_purpose(tap, directory)

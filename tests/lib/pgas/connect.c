@@ -158,3 +158,23 @@ void pgas_disconnect(void)
 	ibv_dealloc_pd(pgas.pd);
 	ibv_close_device(pgas.device);
 }
+
+void pgas_connect_more(struct ibv_qp *const qps[])
+{
+	static struct pgas_address mine, all[PGAS_MAX_RANKS];
+
+	pgas_describe(&mine);
+	for (int i = 0; i < pgas.ranks; i++)
+		if (qps[i])
+			mine.qpn[i] = qps[i]->qp_num;
+	pgas_exchange(&mine, all, sizeof(mine));
+	for (int i = 0; i < pgas.ranks; i++) {
+		struct ibv_qp *own = pgas.peers[i].qp;
+
+		if (!qps[i])
+			continue;
+		pgas.peers[i].qp = qps[i];
+		pgas_reach(i, &all[i]);
+		pgas.peers[i].qp = own;
+	}
+}

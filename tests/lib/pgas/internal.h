@@ -60,6 +60,8 @@ void pgas_register(struct pgas_heap *heap, int access);
 /* Describes this rank to others, and uses the description of another rank. */
 void pgas_describe(struct pgas_address *a);
 void pgas_reach(int rank, const struct pgas_address *a);
+/* Connects the program's own queue pairs, one for each rank or NULL, as the runtime connects its own. */
+void pgas_connect_more(struct ibv_qp *const qps[]);
 /* From its creation to the state in which receives may be posted. */
 void pgas_prepare_queue_pair(struct ibv_qp *qp);
 

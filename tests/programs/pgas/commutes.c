@@ -93,7 +93,7 @@ static uint64_t receive_all(uint64_t messages, bool in_order, bool speaks)
 	return sum;
 }
 
-static void make_queue_pair(int rank)
+static struct ibv_qp *make_queue_pair(int rank)
 {
 	struct ibv_qp_init_attr attr = {.send_cq = cq, .recv_cq = cq, .cap = {4, BUFFERS, 1, 1, 0}, .qp_type = IBV_QPT_RC};
 	struct sender *s = &senders[rank];
@@ -105,24 +105,7 @@ static void make_queue_pair(int rank)
 	s->in = pgas_private(BUFFERS * LENGTH);
 	for (uint64_t b = 0; !pgas.rank && b < BUFFERS; b++)
 		post_receive(s, (uint64_t)rank * BUFFERS + b);
-}
-
-/* As the runtime connects its own. */
-static void connect_all(void)
-{
-	static struct pgas_address mine, all[PGAS_MAX_RANKS];
-	struct ibv_qp *own;
-
-	pgas_describe(&mine);
-	for (int i = 0; i < pgas.ranks; i++)
-		mine.qpn[i] = senders[i].qp->qp_num;
-	pgas_exchange(&mine, all, sizeof(mine));
-	for (int i = 0; i < pgas.ranks; i++) {
-		own = pgas.peers[i].qp;
-		pgas.peers[i].qp = senders[i].qp;
-		pgas_reach(i, &all[i]);
-		pgas.peers[i].qp = own;
-	}
+	return s->qp;
 }
 
 static uint64_t add_up(const char *how)
@@ -143,6 +126,7 @@ static uint64_t add_up(const char *how)
 int main(int argc, char **argv)
 {
 	static const char usage[] = "commutes region|speaks|wrong|plain [MESSAGES...]";
+	struct ibv_qp *qps[PGAS_MAX_RANKS];
 	uint64_t sum = 0;
 	bool right;
 
@@ -152,10 +136,10 @@ int main(int argc, char **argv)
 	cq = ibv_create_cq(pgas.device, 1024, NULL, NULL, 0);
 	out = pgas_private(LENGTH);
 	for (int r = 0; r < pgas.ranks; r++)
-		make_queue_pair(r);
+		qps[r] = make_queue_pair(r);
 	for (int r = 1; r < pgas.ranks; r++)
 		senders[r].messages = (uint64_t)pgas_argument(argc, argv, r + 1, MESSAGES, 0, usage);
-	connect_all();
+	pgas_connect_more(qps);
 	pgas_barrier();
 	if (!pgas.rank)
 		sum = add_up(argv[1]);

@@ -149,27 +149,10 @@ static void make_queue_pair(struct peer *p)
 		pgas_fail("cannot create a queue pair: %m");
 }
 
-/* As the runtime connects its own. */
-static void connect_all(void)
-{
-	static struct pgas_address mine, all[PGAS_MAX_RANKS];
-	struct ibv_qp *own;
-
-	pgas_describe(&mine);
-	for (int i = 0; i < pgas.ranks; i++)
-		mine.qpn[i] = peers[i].qp->qp_num;
-	pgas_exchange(&mine, all, sizeof(mine));
-	for (int i = 0; i < pgas.ranks; i++) {
-		own = pgas.peers[i].qp;
-		pgas.peers[i].qp = peers[i].qp;
-		pgas_reach(i, &all[i]);
-		pgas.peers[i].qp = own;
-	}
-}
-
 static void set_up(bool shared)
 {
 	struct ibv_srq_init_attr attr = {.attr = {(uint32_t)(pgas.ranks * buffers), 1, 0}};
+	struct ibv_qp *qps[PGAS_MAX_RANKS];
 	char *memory = pgas_private((size_t)pgas.ranks * (size_t)(buffers + 1) * MOST);
 
 	mr = pgas.private.mr;
@@ -179,7 +162,7 @@ static void set_up(bool shared)
 		pgas_fail("cannot create a shared receive queue: %m");
 	for (int i = 0; i < pgas.ranks; i++) {
 		make_queue_pair(&peers[i]);
-		pgas_prepare_queue_pair(peers[i].qp);
+		pgas_prepare_queue_pair(qps[i] = peers[i].qp);
 		peers[i].out = (void *)memory;
 		memory += MOST;
 		for (int b = 0; b < buffers; b++, memory += MOST) {
@@ -187,7 +170,7 @@ static void set_up(bool shared)
 			post_receive(&peers[i], i, b);
 		}
 	}
-	connect_all();
+	pgas_connect_more(qps);
 }
 
 int main(int argc, char **argv)

@@ -183,27 +183,16 @@ static void poll(int completions)
 
 static void make_queue_pairs(void)
 {
-	struct pgas_address mine, *all = calloc(PGAS_MAX_RANKS, sizeof(*all));
 	struct ibv_qp_init_attr attr = {
 	    .send_cq = cq, .recv_cq = cq, .srq = srq, .cap = {4, 0, 1, 1, 0}, .qp_type = IBV_QPT_RC};
 
-	pgas_describe(&mine);
 	for (int i = 0; i < pgas.ranks; i++) {
 		qps[i] = ibv_create_qp(pgas.pd, &attr);
 		if (!qps[i])
 			pgas_fail("cannot create a queue pair");
 		pgas_prepare_queue_pair(qps[i]);
-		mine.qpn[i] = qps[i]->qp_num;
 	}
-	pgas_exchange(&mine, all, sizeof(mine));
-	for (int i = 0; i < pgas.ranks; i++) {
-		struct ibv_qp *own = pgas.peers[i].qp;
-
-		pgas.peers[i].qp = qps[i];
-		pgas_reach(i, &all[i]);
-		pgas.peers[i].qp = own;
-	}
-	free(all);
+	pgas_connect_more(qps);
 }
 
 static void set_up_messages(void)

@@ -363,14 +363,11 @@ static void post_receive(int from)
 		pgas_fail("cannot post a receive: %m");
 }
 
-/* As the runtime connects its own queue pairs. */
 static void connect_queue_pairs(void)
 {
 	struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC, .sq_sig_all = 1};
-	static struct pgas_address mine, all[PGAS_MAX_RANKS];
 
 	attr.send_cq = attr.recv_cq = cq = ibv_create_cq(pgas.device, 64, NULL, NULL, 0);
-	pgas_describe(&mine);
 	for (int i = 0; i < RANKS; i++) {
 		qps[i] = ibv_create_qp(pgas.pd, &attr);
 		if (!qps[i])
@@ -378,16 +375,8 @@ static void connect_queue_pairs(void)
 		pgas_prepare_queue_pair(qps[i]);
 		post_receive(i);
 		post_receive(i);
-		mine.qpn[i] = qps[i]->qp_num;
 	}
-	pgas_exchange(&mine, all, sizeof(mine));
-	for (int i = 0; i < RANKS; i++) {
-		struct ibv_qp *own = pgas.peers[i].qp;
-
-		pgas.peers[i].qp = qps[i];
-		pgas_reach(i, &all[i]);
-		pgas.peers[i].qp = own;
-	}
+	pgas_connect_more(qps);
 }
 
 static void send_message(int to)

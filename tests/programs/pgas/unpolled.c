@@ -86,24 +86,10 @@ static void do_round(uint64_t round)
 		post_receive(first + i);
 }
 
-/* As the runtime connects its own. */
-static void connect_it(void)
-{
-	static struct pgas_address mine, all[PGAS_MAX_RANKS];
-	const int other = 1 - pgas.rank;
-	struct ibv_qp *own = pgas.peers[other].qp;
-
-	pgas_describe(&mine);
-	mine.qpn[other] = qp->qp_num;
-	pgas_exchange(&mine, all, sizeof(mine));
-	pgas.peers[other].qp = qp;
-	pgas_reach(other, &all[other]);
-	pgas.peers[other].qp = own;
-}
-
 static void set_up(void)
 {
 	struct ibv_qp_init_attr attr = {.cap = {(uint32_t)messages, 2 * (uint32_t)messages, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+	struct ibv_qp *qps[2] = {NULL};
 
 	cq = attr.send_cq = attr.recv_cq = ibv_create_cq(pgas.device, 4 * (int)messages, NULL, NULL, 0);
 	qp = ibv_create_qp(pgas.pd, &attr);
@@ -114,7 +100,8 @@ static void set_up(void)
 	pgas_prepare_queue_pair(qp);
 	for (uint64_t b = 0; b < 2 * messages; b++)
 		post_receive(b);
-	connect_it();
+	qps[1 - pgas.rank] = qp;
+	pgas_connect_more(qps);
 }
 
 int main(int argc, char **argv)

@@ -54,6 +54,8 @@ static void fail(const char *what)
 SITE(plain, "site_plain: rdtsc\nshl $32, %rdx\nor %rdx, %rax");
 SITE(second, "site_second: rdtsc\nshl $32, %rdx\nadd %rdx, %rax");
 SITE(rdtscp, "site_rdtscp: rdtscp\nshl $32, %rdx\nor %rdx, %rax\nadd %rcx, %rax");
+/* Between barriers, as benchmarks have it. */
+SITE(fenced, "lfence\nsite_fenced: rdtsc\nlfence\nshl $32, %rdx\nor %rdx, %rax");
 /* A loop begins directly behind it. */
 SITE(target, "xor %esi, %esi\nmov $3, %ecx\nsite_target: rdtsc\n1: add %rax, %rsi\ndec %ecx\njnz 1b\n"
 	     "mov %rsi, %rax");
@@ -155,10 +157,11 @@ static void steady(void)
 
 	many(read_plain, 200);
 	many(read_rdtscp, 200);
+	many(read_fenced, 200);
 	if (prctl(PR_GET_TSC, &mode))
 		fail("prctl");
 	if (tells)
-		printf("jumps %d %d, trap %s\n", is_jump(site_plain), is_jump(site_rdtscp),
+		printf("jumps %d %d %d, trap %s\n", is_jump(site_plain), is_jump(site_rdtscp), is_jump(site_fenced),
 		       mode == PR_TSC_ENABLE ? "off" : "on");
 }
 
@@ -264,6 +267,17 @@ static void signals(void)
 
 /* ------------------------------------------------------------------ new code */
 
+static int module_jumps;
+
+/* Something lies behind the library, and nothing in between. */
+static void map_behind(const uint8_t *site)
+{
+	void *at = (void *)(((uintptr_t)site & ~4095ul) + 9 * 4096);
+
+	if (mmap(at, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != at)
+		fail("mmap");
+}
+
 static uint64_t by_module(const char *path)
 {
 	void *module = dlopen(path, RTLD_NOW);
@@ -272,7 +286,9 @@ static uint64_t by_module(const char *path)
 
 	if (!get)
 		fail("dlopen");
+	map_behind(dlsym(module, "module_site"));
 	hash = many(get, ROUNDS);
+	module_jumps += is_jump(dlsym(module, "module_site"));
 	dlclose(module);
 	return hash;
 }
@@ -286,6 +302,8 @@ static void library(void)
 	for (int i = 0; i < 3; i++)
 		printf("module %016llx\n", (unsigned long long)by_module(path));
 	printf("then %016llx\n", (unsigned long long)many(read_plain, 200));
+	if (tells)
+		printf("jumps in the module: %d\n", module_jumps);
 }
 
 static void tell_trap(const char *when)

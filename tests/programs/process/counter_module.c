@@ -8,6 +8,6 @@ uint64_t module_counter(void)
 {
 	uint32_t low, high;
 
-	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	__asm__ volatile(".globl module_site\nmodule_site: rdtsc" : "=a"(low), "=d"(high));
 	return (uint64_t)high << 32 | low;
 }
