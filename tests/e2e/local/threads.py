@@ -73,6 +73,8 @@ def main():
             status = {"by_exit": 3, "holding_a_lock": 3, "by_last_thread": 0}.get(way, 4)
             detail, _ = runs_differ(directory, [os.path.join(APPS, "thread_ends"), way], runs, status)
             tap.ok(not detail, "threads, %s: %d recordings, %d exact replays" % (way, runs, runs), detail)
+        detail, _ = runs_differ(directory, [os.path.join(APPS, "allocates")], runs, 6)
+        tap.ok(not detail, "threads whose malloc() takes locks and reads clocks: %d exact replays" % runs, detail)
         detail = killed_differs(directory)
         tap.ok(not detail, "a process with threads that was killed replays up to there", detail)
 
