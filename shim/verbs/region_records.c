@@ -33,12 +33,9 @@ static void put(struct sr_event_writer *w, const void *p, size_t n)
 /*
  * A replay tries candidates for a value: of a part of a page another one before the right one in a tenth of all cases, more
  * where ranks answer each other at once.  A wrong one has two bytes in common with it in one of 65,536 cases, and then the
- * replay stops at the sums: one job of 20 did that had a thousand such values.  Whole pages are hardly ever in doubt.
+ * replay stops at the sums: one job of 20 did that had a thousand such values.
  */
-static uint32_t checksum_bytes(const struct sr_exposed_value *v)
-{
-	return v->length == PAGE ? 2 : 3;
-}
+#define CHECKSUM_BYTES 3
 
 /*
  * A shorter value is recorded.  It may be what several peers make of a word at the same time, by atomics: of these the result is
@@ -67,10 +64,10 @@ static void put_left_out(struct sr_event_writer *w, const struct sr_exposed_valu
 {
 	uint64_t checksum = sr_checksum(v->data, v->length, 0);
 	uint8_t l[8] = {0};
-	const struct sr_exposed_value_head head = {.addr = v->addr | SR_LEFT_OUT, .length = SR_LEFT_OUT_BYTES(checksum_bytes(v))};
+	const struct sr_exposed_value_head head = {.addr = v->addr | SR_LEFT_OUT, .length = SR_LEFT_OUT_BYTES(CHECKSUM_BYTES)};
 
 	sr_sums_received(checksum);
-	sr_left_out_put(l, v->length, checksum, checksum_bytes(v));
+	sr_left_out_put(l, v->length, checksum, CHECKSUM_BYTES);
 	put(w, &head, sizeof(head));
 	put(w, l, sizeof(l));
 }
