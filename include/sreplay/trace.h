@@ -410,11 +410,13 @@ enum sr_run_token {
 	SR_RUN_TOKEN_PARTS = 6,
 	/* The same, from here on: behind a PLACE. */
 	SR_RUN_TOKEN_PARTED = 7,
+	/* In front of an operation on the heap, with another thread in one: the thread let others run, until the ACQUIRED behind. */
+	SR_RUN_TOKEN_AT_HEAP = 8,
 };
 
 struct sr_token_payload {
 	uint32_t what;    /* enum sr_run_token */
-	uint32_t other;   /* PREEMPTED: number of a thread; YIELDED, REJOINED: number of accesses */
+	uint32_t other;   /* PREEMPTED: number of a thread; YIELDED, REJOINED: number of accesses; AT_HEAP: of heap operations */
 	uint64_t event;   /* PREEMPTED: that of one of the next records; YIELDED, REJOINED: 0 */
 	uint64_t site;    /* the address that the next call returns to; 0: not known */
 	uint64_t arrived; /* REACQUIRED, REJOINED: the event at which it left the program's code; or 0 */

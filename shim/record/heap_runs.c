@@ -5,6 +5,7 @@
 #include "shim/core/run_token.h"
 #include "shim/core/thread.h"
 #include "shim/record/notes.h"
+#include "shim/record/serial.h"
 #include "shim/threads/heap_runs.h"
 
 /* owner: the number of the thread whose run is under way; at first the main thread's. */
@@ -44,6 +45,25 @@ static void take_over(struct sr_thread *t)
 	sr_record_note(t, SR_REC_HEAP, &payload, sizeof(payload));
 }
 
+/*
+ * Another thread is within an operation, in which an allocator like jemalloc takes locks and reads clocks: it may need the run
+ * token to come to its end.
+ */
+static void __attribute__((noinline)) wait_for_operation(struct sr_thread *t)
+{
+	enum sr_heap before = sr_enter(t);
+	bool gives = sr_serial && t->started && sr_token_keep(&t->run_token);
+
+	if (gives) {
+		sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_AT_HEAP, .other = (uint32_t)t->heap_ops});
+		sr_serial_release(t, SR_TOKEN_AWAY);
+	}
+	sr_lock(&heap.lock);
+	if (gives)
+		sr_serial_run_again(t);
+	sr_leave(t, before);
+}
+
 bool sr_record_heap_begin(struct sr_thread *t)
 {
 	uint32_t number;
@@ -51,7 +71,8 @@ bool sr_record_heap_begin(struct sr_thread *t)
 	if (t->ended)
 		return false;
 	number = sr_thread_number(t);
-	sr_lock(&heap.lock);
+	if (!sr_trylock(&heap.lock))
+		wait_for_operation(t);
 	/*
 	 * A leaving thread always begins a run: without that record it would go past its
 	 * stream's end.

@@ -103,13 +103,9 @@ static inline enum sr_token_releasing sr_serial_releasing(const struct sr_thread
 	return SR_TOKEN_BRIEFLY;
 }
 
-/*
- * Not within an operation on the heap, where an allocator like jemalloc takes locks and reads clocks: who has the token may
- * wait for the operation's end.
- */
 static inline void sr_serial_release(struct sr_thread *t, enum sr_token_releasing how)
 {
-	if (!t->ended && !t->in_operation)
+	if (!t->ended)
 		sr_token_release(&t->run_token, how);
 }
 

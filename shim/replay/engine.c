@@ -116,6 +116,7 @@ static bool takes_heap_over(struct sr_thread *t, struct sr_heap_payload *heap)
 		return false;
 	sr_replay_miss_places_at_heap(t);
 	sr_replay_handlers_at_heap(t);
+	sr_replay_wait_at_heap(t);
 	if (!sr_replay_peek(t) || s->next.kind == SR_REC_REPLAY_END) {
 		/* The thread is in its last call, which did not return in the recording. */
 		if (s->has_ticket)

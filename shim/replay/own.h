@@ -148,6 +148,8 @@ bool sr_replay_take_run_tokens(struct sr_thread *t);
 void sr_replay_take_run_tokens_at_call(struct sr_thread *t);
 /* The thread is about to operate on the heap: places in front of that, which it has not come to, are missed. */
 void sr_replay_miss_places_at_heap(struct sr_thread *t);
+/* There it had let others run, as one of them was in such an operation. */
+void sr_replay_wait_at_heap(struct sr_thread *t);
 /*
  * The thread has let others run between two calls: waits until it ran again.  If it never did, its replay ends here.
  */

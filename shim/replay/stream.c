@@ -331,7 +331,7 @@ bool sr_replay_take_run_tokens(struct sr_thread *t)
 
 	if (!sr_replay_page->serial)
 		return false;
-	while (peek_run_token(t, &p) && !is_at_access(&p)) {
+	while (peek_run_token(t, &p) && !is_at_access(&p) && p.what != SR_RUN_TOKEN_AT_HEAP) {
 		take_run_token(t, &p);
 		any = true;
 		/* What comes next is about its next call. */
@@ -367,6 +367,16 @@ void sr_replay_miss_places_at_heap(struct sr_thread *t)
 {
 	while (comes_place(t) && t->stream->place.p.heap_position <= t->heap_ops) {
 		sr_replay_miss_place(t);
+		sr_replay_run_again(t);
+	}
+}
+
+void sr_replay_wait_at_heap(struct sr_thread *t)
+{
+	struct sr_token_payload p;
+
+	while (sr_replay_page->serial && peek_run_token(t, &p) && p.what == SR_RUN_TOKEN_AT_HEAP && p.other == (uint32_t)t->heap_ops) {
+		take_run_token(t, &p);
 		sr_replay_run_again(t);
 	}
 }

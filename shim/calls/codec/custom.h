@@ -84,10 +84,10 @@ void sr_put_text(struct sr_buf *b, const char *s);
 
 void sr_put_opened_file(struct sr_buf *b, const struct sr_opened_file *file);
 void sr_deliver_opened_file(struct sr_cursor *c, struct sr_opened_file *file);
-/* The files that a child of the program has changed while the program had them open. */
 /* Is the descriptor captured since the program has locked its file? */
 void sr_put_locked_file(struct sr_buf *b, int fd);
 void sr_deliver_locked_file(struct sr_cursor *c, int fd);
+/* The files that a child of the program has changed while the program had them open. */
 void sr_put_changed_files(struct sr_buf *b, bool ended);
 void sr_deliver_changed_files(struct sr_cursor *c, bool ended);
 

@@ -77,7 +77,7 @@ def of_exposed_memory(tap, directory):
 def wrong_value(tap, directory):
     """The checksum of a value is another one."""
     trace, _, problem = record(directory, "wrong", 2, ["blocks", "10"], "--order")
-    place = re.compile(rb"\0\x80\x06\0{7}.{4}", re.S)
+    place = re.compile(rb"\0\x80\x07\0{7}.{4}", re.S)
 
     def flip(body):
         at = place.search(body).end()

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Of own_allocator.c. */
+void flush(void);
+
 #define THREADS 3
 #define ROUNDS	20000
 #define BLOCKS	64
@@ -22,6 +25,8 @@ static void *allocate(void *argument)
 		k = random >> 16 & (BLOCKS - 1);
 		free(block[k]);
 		block[k] = malloc(random >> 8 & 4095);
+		if ((random >> 4) % 16 == 0)
+			flush();
 		if (i % 5000 == 0)
 			usleep(1000);
 	}

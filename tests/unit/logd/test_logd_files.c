@@ -185,13 +185,34 @@ static void test_what_is_no_input_is_not_noted(void **state)
 	start(f, false);
 	open_as_program(in_dir(f, "old"), O_WRONLY | O_TRUNC);
 	open_as_program(in_dir(f, "new"), O_RDWR | O_CREAT);
-	write_now(in_dir(f, "new"), "by the program");
-	open_as_program(in_dir(f, "new"), O_RDONLY); /* what it wrote itself */
 	open_as_program("/proc/self/stat", O_RDONLY);
 	open_as_program("/dev/null", O_RDWR);
 	open_as_program(f->h.dir, O_RDONLY | O_DIRECTORY);
 	files = noted(f);
 	assert_int_equal(json_array_size(files), 0);
+	json_decref(files);
+}
+
+/* Another process may have written it, too: of a small one it is kept what the program finds there. */
+static void test_a_small_file_of_its_own_is_an_input_when_it_reads_it(void **state)
+{
+	struct fixture *f = *state;
+	char content[65 * 1024] = "";
+	json_t *files;
+
+	start(f, false);
+	open_as_program(in_dir(f, "new"), O_RDWR | O_CREAT);
+	write_now(in_dir(f, "new"), "by the program");
+	open_as_program(in_dir(f, "new"), O_RDONLY);
+	assert_true(opened.note == 1 && opened.own);
+	open_as_program(in_dir(f, "large"), O_RDWR | O_CREAT);
+	memset(content, 'x', sizeof(content) - 1);
+	write_now(in_dir(f, "large"), content);
+	open_as_program(in_dir(f, "large"), O_RDONLY);
+	assert_true(!opened.note && opened.own);
+	files = noted(f);
+	assert_int_equal(json_array_size(files), 1);
+	assert_string_equal(text_of(files, 0, "path"), in_dir(f, "new"));
 	json_decref(files);
 }
 
@@ -206,9 +227,9 @@ static void test_a_file_that_is_written_to_in_place_is_an_input(void **state)
 	assert_true(opened.note == 1 && !opened.own);
 	write_now(in_dir(f, "log"), "abcd");
 	open_as_program(in_dir(f, "log"), O_RDONLY);
-	assert_true(!opened.note && opened.own);
+	assert_true(opened.note == 2 && opened.own);
 	files = noted(f);
-	assert_int_equal(json_array_size(files), 1);
+	assert_int_equal(json_array_size(files), 2);
 	assert_string_equal(text_of(files, 0, "xxh3"), "78af5f94892f3950");
 	assert_string_equal(text_of(files, 0, "path"), in_dir(f, "log"));
 	assert_non_null(text_of(files, 0, "kept"));
@@ -407,6 +428,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    FILES_TEST(test_each_input_is_noted_once_with_size_and_hash),
 	    FILES_TEST(test_what_is_no_input_is_not_noted),
+	    FILES_TEST(test_a_small_file_of_its_own_is_an_input_when_it_reads_it),
 	    FILES_TEST(test_a_file_that_is_written_to_in_place_is_an_input),
 	    FILES_TEST(test_an_input_that_ends_is_kept),
 	    FILES_TEST(test_what_is_about_as_old_as_the_program_is_kept),
