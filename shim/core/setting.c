@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "logd/base/decimal.h"
+#include "shim/core/ranges.h"
 #include "shim/core/ranks.h"
 #include "shim/core/settings.h"
 
@@ -17,6 +18,7 @@
 	.kind = SR_KIND_NUMBER, .unit = name, .least = from, .most = to, .has_argument = true
 #define KIND_PATH       .kind = SR_KIND_PATH, .has_argument = true
 #define KIND_RANKS      .kind = SR_KIND_RANKS, .has_argument = true
+#define KIND_RANGES     .kind = SR_KIND_RANGES, .has_argument = true
 #define KIND_TEXT(what) .kind = SR_KIND_TEXT, .has_argument = true
 
 #define RENAMED(...)
@@ -96,6 +98,8 @@ static bool is_value(const struct sr_setting *s, const char *text, long *number)
 		return text[0] == '/';
 	case SR_KIND_RANKS:
 		return sr_ranks_is_list(text);
+	case SR_KIND_RANGES:
+		return sr_ranges_is_list(text);
 	case SR_KIND_TEXT:
 		return true;
 	}
@@ -179,6 +183,9 @@ void sr_setting_expected(const struct sr_setting *s, char text[SR_EXPECTED_MAX])
 		break;
 	case SR_KIND_RANKS:
 		append(text, "a list of ranks such as 0,2-5");
+		break;
+	case SR_KIND_RANGES:
+		append(text, "at most 64 ranges such as 0x6a0000000000+4096");
 		break;
 	case SR_KIND_TEXT:
 		break;

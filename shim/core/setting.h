@@ -26,6 +26,7 @@ enum sr_setting_kind {
 	SR_KIND_NUMBER,
 	SR_KIND_PATH,
 	SR_KIND_RANKS,
+	SR_KIND_RANGES,
 	SR_KIND_TEXT,
 };
 

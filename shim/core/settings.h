@@ -51,6 +51,7 @@ enum sr_clocks_mode {
 #define SR_FIELD_NUMBER(...) int
 #define SR_FIELD_PATH        const char *
 #define SR_FIELD_RANKS       const char *
+#define SR_FIELD_RANGES      const char *
 #define SR_FIELD_TEXT(what)  const char *
 
 struct sr_settings {

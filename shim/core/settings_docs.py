@@ -56,7 +56,8 @@ def read_table(path=TABLE):
         SWITCH={"kind": "SWITCH", "words": ["off", "on"]},
         CHOICE=lambda *words: {"kind": "CHOICE", "words": list(words)},
         NUMBER=lambda unit, least, most: {"kind": "NUMBER", "range": (unit, least, most)},
-        PATH={"kind": "PATH"}, RANKS={"kind": "RANKS"}, TEXT=lambda what: {"kind": "TEXT", "what": what})
+        PATH={"kind": "PATH"}, RANKS={"kind": "RANKS"}, RANGES={"kind": "RANGES"},
+        TEXT=lambda what: {"kind": "TEXT", "what": what})
     names.read_constants(os.path.join(HERE, "ranks.h"))
     with open(path) as f:
         exec(compile(re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S), path, "exec"), {}, names)
@@ -72,7 +73,7 @@ def of_variable(s):
     if s.range and s.range[0]:
         return "%s, %d to %d" % s.range
     return {"NUMBER": "a number", "PATH": "an absolute path", "RANKS": "a list of ranks such as 0,2-5",
-            "TEXT": s.what}[s.kind]
+            "RANGES": "at most 64 ranges such as 0x6a0000000000+4096", "TEXT": s.what}[s.kind]
 
 
 # ------------------------------------------------------------------- the guide

@@ -1,42 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/verbs/by_value.h"
 
-#include <stdlib.h>
-
-#include "logd/base/say.h"
+#include "shim/core/ranges.h"
 #include "shim/verbs/clocks/clocks.h"
-
-#define RANGES 64
 
 static struct {
 	uint64_t addr, length;
-} ranges[RANGES];
+} ranges[SR_RANGES_MAX];
 static uint32_t count;
-
-/* Behind the range at p and its comma; NULL: there is none. */
-static const char *take_range(const char *p)
-{
-	char *end;
-
-	ranges[count].addr = strtoull(p, &end, 0);
-	if (end == p || *end != '+')
-		return NULL;
-	p = end + 1;
-	ranges[count].length = strtoull(p, &end, 0);
-	if (end == p || (*end && *end != ','))
-		return NULL;
-	count++;
-	return *end ? end + 1 : end;
-}
 
 void sr_by_value_start(const char *list)
 {
-	const char *p = list;
-
-	while (p && *p && count < RANGES)
-		p = take_range(p);
-	if (list && (!p || *p))
-		sr_say("--by-value: %s is no list of at most %d ranges such as 0x6a0000000000+4096", list, RANGES);
+	while (list && count < SR_RANGES_MAX && sr_ranges_next(&list, &ranges[count].addr, &ranges[count].length))
+		count++;
 	/* What others READ of this process's memory may be there. */
 	if (count)
 		sr_clocks_unwatched();

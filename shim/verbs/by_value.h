@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* list: ranges as ADDRESS+BYTES, with commas in between; NULL: there are none.  Before the program runs. */
+/* list: of core/ranges.h; NULL: there are none.  Before the program runs. */
 void sr_by_value_start(const char *list);
 
 /* Does any of it lie in such a range? */

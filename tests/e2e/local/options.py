@@ -16,8 +16,9 @@ from settings_docs import read_table  # noqa: E402
 
 DEVICE = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 PROGRAM = [os.path.join(os.path.realpath(BUILD), "tests", "programs", "loopback"), "1", "3"]
-RIGHT = {"RANKS": ["0,2-5", "3"], "PATH": ["/tmp/x", "x"], "TEXT": ["10.0.0.1,10.0.0.2"]}
-WRONG = {"RANKS": ["1-", "x", "2-1"], "PATH": [""], "TEXT": []}
+RIGHT = {"RANKS": ["0,2-5", "3"], "PATH": ["/tmp/x", "x"], "TEXT": ["10.0.0.1,10.0.0.2"],
+         "RANGES": ["0x6a0000000000+4096", "4096+1,0x10000+0x1000"]}
+WRONG = {"RANKS": ["1-", "x", "2-1"], "PATH": [""], "TEXT": [], "RANGES": ["x", "1", "1+", "-1+4", "1+4,"]}
 
 
 def right(s):
