@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+#include "logd/base/checksum.h"
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 
@@ -34,14 +35,12 @@ static struct guarded *guarded_at(uintptr_t page)
 /* By the kernel, since the page may be gone. */
 static bool sum_of(uintptr_t page, uint64_t *sum)
 {
-	uint64_t words[PAGE / sizeof(uint64_t)];
-	struct iovec from = {(void *)page, PAGE}, to = {words, PAGE};
+	char bytes[PAGE];
+	const struct iovec from = {(void *)page, PAGE}, to = {bytes, PAGE};
 
-	if (sr_syscall(SYS_process_vm_readv, sr_sys_getpid(), SR_ARG(&to), 1, SR_ARG(&from), 1, 0) != PAGE)
+	if (sr_sys_read_self(&to, &from, 1) != PAGE)
 		return false;
-	*sum = 0;
-	for (uint32_t i = 0; i < PAGE / sizeof(uint64_t); i++)
-		*sum = (*sum ^ words[i]) * 0x100000001b3ul;
+	*sum = sr_checksum(bytes, PAGE, 0);
 	return true;
 }
 
