@@ -166,7 +166,7 @@ bool sr_replay_peek(struct sr_thread *t)
 	}
 	if (s->next.kind == SR_REC_PLACE && !s->awaits_place)
 		sr_replay_await_place(t);
-	/* Perhaps: in front of each, it is looked where the signal came. */
+	/* Perhaps: the next heap operation looks whether the signal came in front of it. */
 	t->signals.due_at_heap = s->next.kind == SR_REC_SIGNAL;
 	return true;
 }

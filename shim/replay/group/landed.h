@@ -21,8 +21,8 @@
  * - Writes that an earlier value has shown to have landed are not applied again, unless nothing else fits: pages are
  *   copied while they change.
  *
- * The first candidates are right nearly always.  A wrong one has the recorded 24 bits of the checksum (16, of a whole page)
- * with a probability of 2^-24.  So while other members may still write what is looked for, only LANDED_FIRST are tried of each kind; LANDED_TRIES
+ * The first candidates are right nearly always.  A wrong one has the recorded 24 bits of the checksum with a probability of
+ * 2^-24.  So while other members may still write what is looked for, only LANDED_FIRST are tried of each kind; LANDED_TRIES
  * are once nothing more can come.  Where a wrong one is taken all the same, the sums (shim/core/sums.h) find it.
  */
 #ifndef SHIM_REPLAY_GROUP_LANDED_H
