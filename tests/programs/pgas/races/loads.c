@@ -180,16 +180,13 @@ static void load_late_counter(void)
 /* Rank 1 loads from its own memory. */
 static void load_socket(void)
 {
-	char byte = 1;
 	int fd = meet();
 
 	if (is(0)) {
 		put(1);
-		if (write(fd, &byte, 1) != 1)
-			pgas_fail("cannot write");
+		tell(fd);
 	} else if (is(1)) {
-		if (read(fd, &byte, 1) != 1)
-			pgas_fail("cannot read");
+		hear(fd);
 		if (!pgas_load(&shared->data[0]))
 			pgas_fail("it is not there");
 	}
@@ -197,16 +194,13 @@ static void load_socket(void)
 
 static void load_early_socket(void)
 {
-	char byte = 1;
 	int fd = meet();
 
 	if (is(0)) {
-		if (write(fd, &byte, 1) != 1)
-			pgas_fail("cannot write");
+		tell(fd);
 		put(1);
 	} else if (is(1)) {
-		if (read(fd, &byte, 1) != 1)
-			pgas_fail("cannot read");
+		hear(fd);
 		other[0] = pgas_load(&shared->data[0]);
 	}
 }

@@ -42,5 +42,8 @@ void wait_for_counter(void);
 void await_own(void);
 /* A connection between ranks 0 and 1; -1 in the others. */
 int meet(void);
+/* A byte goes over it; waits for one. */
+void tell(int fd);
+void hear(int fd);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* reads.c: a WRITE and a READ or an atomic, and atomics. */
-#include <unistd.h>
 
 #include "races.h"
 
@@ -138,32 +137,26 @@ static void atomic_write_flag(void)
 
 static void write_read_socket(void)
 {
-	char byte = 1;
 	int fd = meet();
 
 	if (is(0)) {
 		put(OWNER);
-		if (write(fd, &byte, 1) != 1)
-			pgas_fail("cannot write");
+		tell(fd);
 	} else if (is(1)) {
-		if (read(fd, &byte, 1) != 1)
-			pgas_fail("cannot read");
+		hear(fd);
 		get(OWNER);
 	}
 }
 
 static void write_read_early_socket(void)
 {
-	char byte = 1;
 	int fd = meet();
 
 	if (is(0)) {
-		if (write(fd, &byte, 1) != 1)
-			pgas_fail("cannot write");
+		tell(fd);
 		put(OWNER);
 	} else if (is(1)) {
-		if (read(fd, &byte, 1) != 1)
-			pgas_fail("cannot read");
+		hear(fd);
 		get(OWNER);
 	}
 }

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "races.h"
 
@@ -85,4 +86,18 @@ void await_own(void)
 			return;
 		pgas.peers[wc.wr_id].done++;
 	}
+}
+
+void tell(int fd)
+{
+	if (write(fd, "", 1) != 1)
+		pgas_fail("cannot write");
+}
+
+void hear(int fd)
+{
+	char byte;
+
+	if (read(fd, &byte, 1) != 1)
+		pgas_fail("cannot read");
 }

@@ -135,32 +135,26 @@ static void write_write_pipelined(void)
 
 static void write_write_socket(void)
 {
-	char byte = 1;
 	int fd = meet();
 
 	if (is(0)) {
 		put(OWNER);
-		if (write(fd, &byte, 1) != 1)
-			pgas_fail("cannot write");
+		tell(fd);
 	} else if (is(1)) {
-		if (read(fd, &byte, 1) != 1)
-			pgas_fail("cannot read");
+		hear(fd);
 		put(OWNER);
 	}
 }
 
 static void write_write_early_socket(void)
 {
-	char byte = 1;
 	int fd = meet();
 
 	if (is(0)) {
-		if (write(fd, &byte, 1) != 1)
-			pgas_fail("cannot write");
+		tell(fd);
 		put(OWNER);
 	} else if (is(1)) {
-		if (read(fd, &byte, 1) != 1)
-			pgas_fail("cannot read");
+		hear(fd);
 		put(OWNER);
 	}
 }
