@@ -74,6 +74,8 @@ static void handle_exit(int status, void *unused)
  */
 static void pin_malloc(void)
 {
+	if (!sr_heap_is_libcs())
+		return;
 	mallopt(M_MMAP_MAX, 0);
 	mallopt(M_TRIM_THRESHOLD, 512 << 20);
 	/* The machine decides how many arenas there may be, and chance which one a thread takes. */
@@ -85,12 +87,6 @@ static bool prepare(void)
 {
 	int err;
 
-	if (!sr_heap_is_first()) {
-		sr_say("the program brings its own malloc, which libsreplay_verbs.so cannot see: "
-		       "this process is "
-		       "not recorded");
-		return false;
-	}
 	err = sr_heap_init();
 	if (err) {
 		sr_say("its address ranges are taken (%s): this process is not recorded",
@@ -264,6 +260,24 @@ static void begin(char **argv, char **envp)
 }
 
 /*
+ * What would allocate later than it should. An allocator in the executable (rustc has jemalloc there) begins here, as a
+ * part of the program, so that the clocks that it reads are recorded.
+ */
+static void begin_libc(struct sr_thread *t)
+{
+	enum sr_heap before;
+	void *volatile first;
+
+	if (!sr_heap_is_first()) {
+		first = malloc(1);
+		free(first);
+	}
+	before = sr_enter(t);
+	sr_trap_load_resolver();
+	sr_leave(t, before);
+}
+
+/*
  * Runs before the constructors of all libraries (-z initfirst), including libc's, which sets
  * environ.  So what these read of the machine, and allocate accordingly, is recorded.
  */
@@ -274,6 +288,8 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 	sr_vectors_find();
 	sr_main_stack_know();
 	begin(argv, envp);
+	if (sr_engine && sr_trap_is_on)
+		begin_libc(&sr_self);
 	sr_image_end_environment();
 	errno = saved;
 }

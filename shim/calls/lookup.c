@@ -10,10 +10,11 @@
  * again.  Functions that the shim interposes by hand (malloc, dup, _exit and others) are not given
  * out: a program that asks libc's handle for malloc wants libc's.
  *
- * RTLD_DEFAULT and RTLD_NEXT find the wrappers by themselves, since the library is preloaded.
- * (For mmap and munmap RTLD_DEFAULT finds the functions behind the shim's.)  They mean "as seen
- * from the caller", which glibc takes from the return address: so the entries jump to the real
- * function, with nothing in between on the stack.
+ * RTLD_DEFAULT finds the wrappers by itself, since the library is preloaded, and so does RTLD_NEXT in
+ * the executable. A library behind the shim would find libc's function by RTLD_NEXT (jemalloc finds
+ * pthread_create so), and gets the wrapper. (For mmap and munmap RTLD_DEFAULT finds the functions
+ * behind the shim's.) Both mean "as seen from the caller", which glibc takes from the return address:
+ * so the entries jump to the real function, with nothing in between on the stack.
  *
  * If no verbs library is loaded, they find nothing, as without the shim.  (If one is loaded with
  * RTLD_LOCAL, they find the wrapper, although they would find nothing without the shim.)
@@ -21,6 +22,7 @@
  * A library that was loaded with RTLD_DEEPBIND is bound without the shim.
  */
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +40,7 @@ struct sr_answer {
 	void *result;
 };
 
-struct sr_answer sr_look_up(void *handle, const char *name, const char *version)
+struct sr_answer sr_look_up(void *handle, const char *name, const char *version, const void *caller)
     SR_HIDDEN __attribute__((used));
 
 /* Both machines return a struct of two words in registers. */
@@ -59,6 +61,7 @@ struct sr_answer sr_look_up(void *handle, const char *name, const char *version)
 	"	push %rdx\n"                                                   \
 	"	.cfi_adjust_cfa_offset 8\n"                                    \
 	version                                                                \
+	"	mov 24(%rsp), %rcx\n"                                          \
 	"	call sr_look_up\n"                                             \
 	"	mov %rdx, %rcx\n"                                              \
 	"	pop %rdx\n"                                                    \
@@ -94,6 +97,7 @@ ENTRY(dlvsym, "");
 	"	stp x0, x1, [sp, #16]\n"                                       \
 	"	str x2, [sp, #32]\n"                                           \
 	version                                                                \
+	"	mov x3, x30\n"                                                 \
 	"	bl sr_look_up\n"                                               \
 	"	mov x16, x0\n"                                                 \
 	"	mov x17, x1\n"                                                 \
@@ -141,7 +145,32 @@ static void *fail(const char *name, const char *version)
 	return libc ? real_lookup(libc, name, version) : NULL;
 }
 
-struct sr_answer sr_look_up(void *handle, const char *name, const char *version)
+static const struct link_map *library_of(const void *address)
+{
+	struct link_map *library = NULL;
+	Dl_info info;
+
+	return address && dladdr1(address, &info, (void **)&library, RTLD_DL_LINKMAP) ? library : NULL;
+}
+
+/*
+ * Does RTLD_NEXT mean the function that the wrapper stands for? That is the first definition behind the shim. So it is
+ * for the libraries in between, but not for the one that defines it: an interposer, who asks for what is behind itself.
+ */
+static bool is_next(const struct sr_call_desc *d, const char *version, const void *caller)
+{
+	const struct link_map *definer = library_of(sr_real_function(d)), *asker = library_of(caller);
+	const struct link_map *l = definer && asker ? library_of((void *)is_next) : NULL;
+	bool is_behind_shim = false;
+
+	if (version && (!d->version || strcmp(version, d->version)))
+		return false;
+	for (l = l ? l->l_next : NULL; l && l != definer; l = l->l_next)
+		is_behind_shim |= l == asker;
+	return l && is_behind_shim;
+}
+
+struct sr_answer sr_look_up(void *handle, const char *name, const char *version, const void *caller)
 {
 	void *function = version ? sr_real_dlvsym() : sr_real_dlsym();
 	const struct sr_call_desc *d = sr_self.depth ? NULL : described(name);
@@ -152,8 +181,15 @@ struct sr_answer sr_look_up(void *handle, const char *name, const char *version)
 		if (answer.result)
 			answer.go_on = NULL;
 	}
-	if (!d || handle == RTLD_NEXT)
+	if (!d)
 		return answer;
+	if (handle == RTLD_NEXT) {
+		if ((sr_engine || sr_waiting) && d->source == SR_SOURCE_LIBC && is_next(d, version, caller)) {
+			answer.go_on = NULL;
+			answer.result = d->wrapper;
+		}
+		return answer;
+	}
 	if (handle == RTLD_DEFAULT && sr_real_function(d))
 		return answer;
 	answer.go_on = NULL;

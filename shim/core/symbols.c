@@ -5,6 +5,7 @@
  */
 #include "shim/core/symbols.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -124,10 +125,27 @@ void *sr_real_dlvsym(void)
 	return sr_real_dlsym() ? atomic_load_explicit(&real_dlvsym, memory_order_relaxed) : NULL;
 }
 
+/* Does a library other than the shim define it? */
+static bool is_defined(const char *name)
+{
+	struct image image;
+
+	for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next)
+		if (l->l_ld != _DYNAMIC && read_image(l, &image) && find(&image, name))
+			return true;
+	return false;
+}
+
+/*
+ * A look-up that fails allocates its message from the program's heap. An allocator of the program's own would begin
+ * there, and read clocks and random numbers before they are recorded. So what nobody defines is not looked up.
+ */
 void *sr_dlsym(void *handle, const char *name)
 {
 	dlsym_function f = (dlsym_function)sr_real_dlsym();
 
+	if (handle == RTLD_NEXT && !is_defined(name))
+		return NULL;
 	return f ? f(handle, name) : NULL;
 }
 

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,26 @@ static void find_dlerror(void)
 	sr_leave(&sr_self, before);
 }
 
+/* The shim's, also where the name means another library's. */
+static typeof(malloc) own_malloc __attribute__((alias("malloc"), copy(malloc)));
+
+bool sr_heap_is_first(void)
+{
+	return sr_dlsym(RTLD_DEFAULT, "malloc") == (void *)own_malloc;
+}
+
+static bool is_in_libc(const void *function)
+{
+	Dl_info there, libc;
+
+	return dladdr(function, &there) && dladdr((void *)gnu_get_libc_version, &libc) && there.dli_fbase == libc.dli_fbase;
+}
+
+bool sr_heap_is_libcs(void)
+{
+	return sr_heap_is_first() && have_next() && is_in_libc((void *)next.malloc);
+}
+
 int sr_heap_init(void)
 {
 	int err = sr_arena_init(&library_arena, SR_LIBRARY_ARENA, SR_ARENA_BYTES);
@@ -133,14 +154,10 @@ int sr_heap_init(void)
 	if (!err)
 		err = sr_arena_init(&loader_arena, SR_LOADER_ARENA, SR_ARENA_BYTES);
 	ready = !err;
-	if (!err)
+	/* Another malloc would allocate the message: an executable's own, which the shim does not see. */
+	if (!err && sr_heap_is_first())
 		find_dlerror();
 	return err;
-}
-
-bool sr_heap_is_first(void)
-{
-	return sr_dlsym(RTLD_DEFAULT, "malloc") == (void *)malloc;
 }
 
 bool sr_heap_in_library_arena(const void *p, size_t size)

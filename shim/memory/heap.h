@@ -65,8 +65,11 @@ void sr_heap_code_begins(void *addr, size_t size, int prot);
  */
 void *sr_heap_next_mapper(const char *name);
 
-/* Is malloc the shim's, or does another library come first? */
+/* Does the program allocate by the shim's malloc? Not where its executable has one of its own. */
 bool sr_heap_is_first(void);
+
+/* Does its memory come from glibc's malloc? Not where a library in front of libc has one (jemalloc, mimalloc, ...). */
+bool sr_heap_is_libcs(void);
 
 /* Replay: may a recorded object be placed there? Maps the arena up to its end. */
 bool sr_heap_in_library_arena(const void *p, size_t size);

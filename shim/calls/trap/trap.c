@@ -418,19 +418,6 @@ static bool on_sigsys(siginfo_t *info, ucontext_t *uc)
 
 /* ------------------------------------------------------------------- start */
 
-/*
- * Makes the resolver read its files now, in both runs.  Otherwise it reads them at the first
- * look-up, which may be inside a call of librdmacm or getaddrinfo that a replay does not make.
- */
-static void load_resolver(void)
-{
-	struct hostent host, *result;
-	char room[1024];
-	int error;
-
-	gethostbyname_r("localhost", &host, room, sizeof(room), &result, &error);
-}
-
 /* Valgrind makes its own system calls in the same thread, and the trap would catch these. */
 static bool is_under_valgrind(void)
 {
@@ -454,9 +441,17 @@ int sr_trap_start(void)
 	sr_syscalls_list_harmless();
 	sr_images_find();
 	sr_vdso_hide();
-	load_resolver();
 	sr_trap_is_on = true;
 	return 0;
+}
+
+void sr_trap_load_resolver(void)
+{
+	struct hostent host, *result;
+	char room[1024];
+	int error;
+
+	gethostbyname_r("localhost", &host, room, sizeof(room), &result, &error);
 }
 
 /* Standard input is always captured, even if it is closed. */
@@ -487,6 +482,10 @@ int sr_trap_start(void)
 }
 
 void sr_trap_begin(int32_t pid)
+{
+}
+
+void sr_trap_load_resolver(void)
 {
 }
 

@@ -75,6 +75,10 @@ def main():
             tap.ok(not detail, "threads, %s: %d recordings, %d exact replays" % (way, runs, runs), detail)
         detail, _ = runs_differ(directory, [os.path.join(APPS, "allocates")], runs, 6)
         tap.ok(not detail, "threads whose malloc() takes locks and reads clocks: %d exact replays" % runs, detail)
+        for where in ("", "_library"):
+            detail, outputs = runs_differ(directory, [os.path.join(APPS, "begins_early" + where)], runs, 3)
+            tap.ok(not detail and len(outputs) == runs, "what malloc() reads at its first use, and a thread of its own, in %s: %d "
+                   "exact replays" % ("a library" if where else "the executable", runs), "%s %s" % (detail, outputs))
         detail = killed_differs(directory)
         tap.ok(not detail, "a process with threads that was killed replays up to there", detail)
 
