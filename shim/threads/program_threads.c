@@ -428,6 +428,8 @@ bool sr_thread_revive(struct sr_thread *t)
 	t->ended = t->numbered = t->silent = false;
 	sr_trap_arm_thread(t);
 	t->sn = 0;
+	/* It may be another thread than in the recording that comes last. */
+	t->heap_ops = 0;
 	t->last.len = 0;
 	sr_engine->thread_starts();
 	return true;
