@@ -73,6 +73,7 @@ struct waiter {
 	int64_t pause;  /* after it said that it could not yet: until it is asked again; 0: it has not */
 	int64_t waited; /* the part of that holder's time that is known to phases.h */
 	int64_t steps;  /* the time of steps when it was first seen */
+	int64_t steps_asked; /* ... and when it was last asked */
 	int64_t sampled; /* when the holder was last looked at */
 	/* The word of a holder in the shim, and since when it has been seen there. */
 	uint64_t inside;
@@ -228,7 +229,7 @@ static bool is_stopping(struct waiter *w, uint64_t word)
 static bool ask_to_stop(struct waiter *w, uint64_t word)
 {
 	struct sr_stall *s = &w->stall_timeout;
-	int64_t computed = used(w);
+	int64_t computed = used(w), steps = atomic_load(&run_token.steps_ns);
 
 	/* It was asked in vain, and is asked again. */
 	if (atomic_load(&run_token.later) == word) {
@@ -241,9 +242,10 @@ static bool ask_to_stop(struct waiter *w, uint64_t word)
 	if (w->pause && computed >= PATIENCE_NS)
 		return false;
 	/* On a busy machine it may not get to it for long. */
-	if (w->asked && !sr_stall_goes_on(s, w->pause ? w->pause : ASK_AGAIN_NS))
+	if (w->asked && !sr_stall_goes_on(s, (w->pause ? w->pause : ASK_AGAIN_NS) + steps - w->steps_asked))
 		return !sr_stall_sleeps(s);
 	w->asked++;
+	w->steps_asked = steps;
 	sr_token_stop_holder(s->tid);
 	return true;
 }

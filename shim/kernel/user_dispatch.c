@@ -3,9 +3,9 @@
 
 #include <sys/prctl.h>
 
-#include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/hooks.h"
+#include "shim/core/own_image.h"
 #include "shim/core/thread.h"
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
@@ -22,14 +22,10 @@ bool sr_trapped(const uint64_t *a)
 
 #if defined(__x86_64__)
 
-/* The bounds of the library's text, from the linker. */
-extern const char __ehdr_start[] SR_HIDDEN;
-extern const char etext[] SR_HIDDEN;
-
 int sr_trap_dispatch(struct sr_thread *t)
 {
 	return (int)sr_syscall(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON,
-			       SR_ARG(__ehdr_start), etext - __ehdr_start, SR_ARG(&t->selector), 0);
+			       SR_ARG(__ehdr_start), (long)sr_own_code_bytes(), SR_ARG(&t->selector), 0);
 }
 
 void sr_trap_arm_thread(struct sr_thread *t)

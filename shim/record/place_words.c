@@ -5,6 +5,7 @@
 
 #include "shim/core/run_token.h"
 #include "shim/exposed/exposed.h"
+#include "shim/exposed/x86/decode.h"
 #include "shim/exposed/x86/opcodes.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/images.h"
@@ -75,7 +76,8 @@ static bool is_touched(uint64_t addr)
 	return false;
 }
 
-bool sr_place_words_touch(uint64_t addr)
+/* The code is about to load or store this aligned word.  False: it is not known what is there, or there is no room. */
+static bool touch(uint64_t addr)
 {
 	/* ld.so counts what it looks up, of which there is less in a replay: the providers' libraries are not loaded. */
 	if (is_touched(addr) || sr_is_loader((const void *)addr))
@@ -84,6 +86,52 @@ bool sr_place_words_touch(uint64_t addr)
 		return false;
 	words.word[words.touched++].addr = addr;
 	return true;
+}
+
+static bool touch_all(uint64_t addr, unsigned int size)
+{
+	bool known = size;
+
+	for (unsigned int at = 0; at < size; at += 8)
+		known &= touch((addr + at) & ~7ull);
+	if (size && (addr & 7) + (size < 8 ? size : 8) > 8)
+		known &= touch((addr + size - 1) & ~7ull);
+	return known;
+}
+
+/* PUSH of a register: a function that is called keeps its caller's count so. */
+static bool is_push(const uint8_t *code)
+{
+	if ((code[0] & 0xf0) == 0x40)
+		code++;
+	return (code[0] & 0xf8) == 0x50;
+}
+
+bool sr_place_words_instruction(uintptr_t pc, const uint64_t r[16])
+{
+	const uint8_t *code = (const uint8_t *)pc;
+	bool known = !is_push(code) || touch(r[REGISTER_SP] - 8);
+	struct encoding e;
+	struct operand o;
+	uint64_t addr;
+	unsigned int size;
+
+	if (!encoding_of(code, &e) || e.op.class == INSN_STRING)
+		return false;
+	if (!e.has_memory || e.op.flags & OPCODE_ADDRESS)
+		return known;
+	known &= e.segment != PREFIX_GS;
+	addr = e.segment ? (uintptr_t)__builtin_thread_pointer() : 0;
+	e.segment = 0;
+	size = encoding_operand_size(&e);
+	if (!encoding_operand(code, pc, &e, &o))
+		return false;
+	addr += o.displacement;
+	if (o.base != NO_REGISTER)
+		addr += r[o.base];
+	if (o.index != NO_REGISTER)
+		addr += r[o.index] << o.shift;
+	return touch_all(addr, size) && known;
 }
 
 uint32_t sr_place_words_touched(void)

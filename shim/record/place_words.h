@@ -24,8 +24,11 @@ void sr_place_words_begin(void);
 /* Its stack pointer is there now; top: its frames end there.  Before each of the functions below. */
 void sr_place_words_stack(uint64_t sp, uint64_t top);
 
-/* The code is about to load or store this aligned word.  False: it is not known what is there, or there is no room. */
-bool sr_place_words_touch(uint64_t addr);
+/*
+ * The instruction at pc comes next, with these registers: touches the words that it loads and stores.  False: these are not
+ * known, or there is no room.
+ */
+bool sr_place_words_instruction(uintptr_t pc, const uint64_t r[16]);
 uint32_t sr_place_words_touched(void);
 /* Has one of them changed since it was touched first? */
 bool sr_place_words_any_changed(void);

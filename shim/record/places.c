@@ -8,22 +8,22 @@
 
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
+#include "shim/core/own_image.h"
 #include "shim/core/phases.h"
 #include "shim/core/run_token.h"
 #include "shim/core/stall_timeout.h"
 #include "shim/core/thread.h"
 #include "shim/exposed/exposed.h"
 #include "shim/exposed/page/thread.h"
-#include "shim/exposed/probe/breakpoint.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/decode.h"
 #include "shim/exposed/x86/mentions.h"
-#include "shim/memory/heap.h"
 #include "shim/memory/images.h"
 #include "shim/record/notes.h"
 #include "shim/record/place_words.h"
 #include "shim/record/serial.h"
 #include "shim/record/streams.h"
+#include "shim/record/suited.h"
 #include "shim/signals/frame.h"
 #include "shim/signals/signals.h"
 #include "shim/signals/stack.h"
@@ -46,6 +46,11 @@
 #define UNWINDER_STEPS_MAX 262144
 /* A string instruction of more elements, such as a memset of megabytes, is not stepped through: each costs a thousand times as much so. */
 #define REPEATS_MAX   160
+/*
+ * In code that is in no file there is no place. But a thread that is asked there may spin, or be about to leave it: so it goes one
+ * short turn, at the first of so many times that it is asked since its last call.
+ */
+#define OUTSIDE_ASKS 4
 /* It came back so often within a short turn: a tight loop, in which a register counts. */
 #define TIGHT	      3
 
@@ -62,6 +67,8 @@ static struct {
 	bool for_signal;        /* it has signals to be delivered; else it is to give the run token away */
 	uint64_t token;         /* the run token's word, as it was when it began */
 	uint32_t steps, looked;
+	bool outside; /* it began in code that is in no file */
+	uint32_t outside_asks;
 	uint64_t unwinder_sp; /* at the unwinder's last step, 0 if there was none */
 	uint32_t unwinder_steps;
 	bool unwinding;
@@ -80,16 +87,6 @@ static struct {
 	struct sr_place place;
 } step = {.turn_max = TURN_MAX};
 
-/* Instructions at which threads have been stopped, or could be. */
-#define KNOWN_MAX 512
-
-static struct known {
-	uintptr_t pc;
-	uint8_t length; /* of what a jump changes */
-	uint8_t kind;
-} *known;
-static uint32_t known_n;
-
 /* ------------------------------------------------------------------- asking */
 
 static char message;
@@ -106,62 +103,16 @@ static void ask(int32_t tid)
 	sr_syscall(SYS_rt_tgsigqueueinfo, info.si_pid, tid, SIGSEGV, SR_ARG(&info), 0, 0);
 }
 
-/* ----------------------------------------------------------- suited instructions */
-
-static bool is_under_known(uintptr_t pc, unsigned int length)
-{
-	for (uint32_t i = 0; i < known_n; i++) {
-		const struct known *k = &known[i];
-
-		if (k->kind != BREAKPOINT_NONE && pc - k->pc + length - 1 < (uintptr_t)k->length + length - 1)
-			return true;
-	}
-	return false;
-}
-
-static enum breakpoint_kind find_out(uintptr_t pc, uint8_t *length)
-{
-	unsigned int n = 1;
-	enum breakpoint_kind kind = breakpoint_suits(pc, &n);
-
-	if (kind == BREAKPOINT_JUMP && is_under_known(pc, n)) {
-		kind = BREAKPOINT_TRAP;
-		n = 1;
-	}
-	if (kind != BREAKPOINT_ASK_LATER && is_under_known(pc, n))
-		kind = BREAKPOINT_NONE;
-	*length = (uint8_t)n;
-	return kind;
-}
+/* ------------------------------------------------------------------- stopping */
 
 static enum breakpoint_kind suits(uintptr_t pc)
 {
-	struct known *k;
+	enum breakpoint_kind kind = sr_suited(pc);
 
-	for (uint32_t i = 0; i < known_n; i++)
-		if (known[i].pc == pc)
-			return known[i].kind;
-	if (known_n == KNOWN_MAX)
-		return BREAKPOINT_NONE;
-	k = &known[known_n];
-	k->kind = (uint8_t)find_out(pc, &k->length);
-	if (k->kind == BREAKPOINT_ASK_LATER) {
-		step.not_told = true;
-		return BREAKPOINT_NONE;
-	}
-	k->pc = pc;
-	known_n++;
-	return k->kind;
-}
-
-/* ------------------------------------------------------------------- stopping */
-
-extern const char __ehdr_start[] SR_HIDDEN;
-extern const char etext[] SR_HIDDEN;
-
-static bool is_in_shim(uintptr_t pc)
-{
-	return pc - (uintptr_t)__ehdr_start < (uintptr_t)(etext - __ehdr_start);
+	if (kind != BREAKPOINT_ASK_LATER)
+		return kind;
+	step.not_told = true;
+	return BREAKPOINT_NONE;
 }
 
 /*
@@ -177,7 +128,7 @@ static bool is_at_work(const struct sr_thread *t)
  * A handler of the shim's has just begun, so is_at_work() does not know it yet: two signals came at once.  A step there would
  * kill the thread where SIGTRAP is blocked in its own handler.
  */
-static bool is_in_handler(const struct sr_thread *t, const ucontext_t *uc)
+static bool is_on_own_stack(const struct sr_thread *t, const ucontext_t *uc)
 {
 	return sr_signal_stack_is_own(&t->signals.stack, sr_frame_stack_pointer(uc));
 }
@@ -322,58 +273,12 @@ static void interrupt(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const u
 
 /* ---------------------------------------------------------------------- steps */
 
-static void note_word(uint64_t addr)
-{
-	if (!sr_place_words_touch(addr))
-		step.place.p.flags |= SR_PLACE_UNKNOWN;
-}
-
-/* PUSH of a register: a function that is called keeps its caller's count so. */
-static bool is_push(const uint8_t *code)
-{
-	if ((code[0] & 0xf0) == 0x40)
-		code++;
-	return (code[0] & 0xf8) == 0x50;
-}
-
 /* Of the instruction that comes next: what it loads or stores. */
 static void note_operand(uintptr_t pc, const uint64_t r[16])
 {
-	const uint8_t *code = (const uint8_t *)pc;
-	struct encoding e;
-	struct operand o;
-	uint64_t addr;
-	unsigned int size;
-
-	step.place.p.compared |= mentions_of(code);
-	if (is_push(code))
-		note_word(r[REGISTER_SP] - 8);
-	if (!encoding_of(code, &e) || e.op.class == INSN_STRING) {
+	step.place.p.compared |= mentions_of((const uint8_t *)pc);
+	if (!sr_place_words_instruction(pc, r))
 		step.place.p.flags |= SR_PLACE_UNKNOWN;
-		return;
-	}
-	if (!e.has_memory || e.op.flags & OPCODE_ADDRESS)
-		return;
-	addr = e.segment ? (uintptr_t)__builtin_thread_pointer() : 0;
-	if (e.segment == PREFIX_GS)
-		step.place.p.flags |= SR_PLACE_UNKNOWN;
-	e.segment = 0;
-	size = encoding_operand_size(&e);
-	if (!encoding_operand(code, pc, &e, &o)) {
-		step.place.p.flags |= SR_PLACE_UNKNOWN;
-		return;
-	}
-	addr += o.displacement;
-	if (o.base != NO_REGISTER)
-		addr += r[o.base];
-	if (o.index != NO_REGISTER)
-		addr += r[o.index] << o.shift;
-	if (!size)
-		step.place.p.flags |= SR_PLACE_UNKNOWN;
-	for (unsigned int at = 0; at < size; at += 8)
-		note_word((addr + at) & ~7ull);
-	if (size && (addr & 7) + (size < 8 ? size : 8) > 8)
-		note_word(((addr + size - 1)) & ~7ull);
 }
 
 /* These show the flag that makes the thread step, change it, or lead into the kernel. */
@@ -552,7 +457,7 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 		give_up(t, uc);
 		return;
 	}
-	if (is_within || is_in_shim(pc) || probes_is_section(uc))
+	if (is_within || sr_is_own_code(pc) || probes_is_section(uc))
 		return;
 	if (step.unwinding)
 		leave_unwinder(uc);
@@ -600,12 +505,15 @@ static bool begin_steps(struct sr_thread *t, const ucontext_t *uc, bool for_sign
 	sr_token_begin_stop(&t->run_token);
 	t->signals.stepped = true;
 	step.for_signal = for_signal;
+	if (step.token != t->run_token.word)
+		step.outside_asks = 0;
 	step.token = t->run_token.word;
+	step.outside = !for_signal && !sr_suited_may_be((uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
 	step.steps = step.unwinder_steps = 0;
 	step.unwinder_sp = step.last = 0;
 	step.unwinding = step.not_told = false;
 	begin_turn();
-	step.turn_max = step.hurries ? TURN_MAX : for_signal && !sr_place_words_progressed() ? SEARCH_TURN_MAX : LONG_TURN_MAX;
+	step.turn_max = step.hurries || step.outside ? TURN_MAX : for_signal && !sr_place_words_progressed() ? SEARCH_TURN_MAX : LONG_TURN_MAX;
 	return true;
 }
 
@@ -616,7 +524,7 @@ static bool find_place(struct sr_thread *t, ucontext_t *uc)
 		return true;
 	if (!may_interrupt(t))
 		return false;
-	if (!is_in_handler(t, uc) && begin_steps(t, uc, true))
+	if (!is_on_own_stack(t, uc) && begin_steps(t, uc, true))
 		look(t, uc);
 	else
 		sr_signals_search_again(t); /* when the thread that is on its way now has come there */
@@ -629,13 +537,17 @@ static bool on_message(siginfo_t *info, ucontext_t *uc)
 
 	if (info->si_code != SI_QUEUE || info->si_ptr != &message)
 		return false;
-	if ((is_at_work(t) || is_in_handler(t, uc)) && sr_token_is_asked_for(&t->run_token)) {
+	if ((is_at_work(t) || is_on_own_stack(t, uc)) && sr_token_is_asked_for(&t->run_token)) {
 		if (!t->in_operation)
 			sr_phase_is_ours(t->run_token.site);
 		sr_token_ask_later(&t->run_token);
 		return true;
 	}
-	if (may_stop(t) && begin_steps(t, uc, false))
+	if (!may_stop(t) || !begin_steps(t, uc, false))
+		return true;
+	if (step.outside && step.outside_asks++ % OUTSIDE_ASKS)
+		stop_later(t, uc);
+	else
 		look(t, uc);
 	return true;
 }
@@ -676,9 +588,7 @@ static bool has_several_processors(void)
 
 void sr_places_record(bool in_turns, bool may_part)
 {
-	/* Not in the library's image: few processes need them. */
-	known = sr_alloc_zeroed(KNOWN_MAX * sizeof(*known));
-	if (!known || !sr_place_words_start() || sr_signals_claim(SIGSEGV, on_message) || sr_signals_claim(SIGTRAP, on_step))
+	if (!sr_suited_start() || !sr_place_words_start() || sr_signals_claim(SIGSEGV, on_message) || sr_signals_claim(SIGTRAP, on_step))
 		return;
 	sr_signals_find_place = find_place;
 	if (!in_turns)

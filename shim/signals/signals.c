@@ -15,6 +15,7 @@
 #include "logd/base/lock.h"
 #include "logd/base/thread_timer.h"
 #include "shim/core/next.h"
+#include "shim/core/own_image.h"
 #include "shim/signals/handlers.h"
 #include "shim/signals/threads.h"
 #include "shim/core/thread.h"
@@ -67,7 +68,7 @@ static void pass(int signo, siginfo_t *info, ucontext_t *uc, uintptr_t here)
 }
 
 /* Has the signal interrupted a handler of the shim's that does not block?  A thread that has not begun can be in no other. */
-static bool is_in_handler(const struct sr_signal_state *s, const ucontext_t *uc)
+static bool interrupts_handler(const struct sr_signal_state *s, const ucontext_t *uc)
 {
 	if (!s->stack.own)
 		return !sr_self.numbered;
@@ -77,11 +78,8 @@ static bool is_in_handler(const struct sr_signal_state *s, const ucontext_t *uc)
 /* The shim's own timers and messages are for its claims. */
 static bool is_sent_by_others(const siginfo_t *info)
 {
-	extern const char __ehdr_start[] SR_HIDDEN, _end[] SR_HIDDEN;
-	uintptr_t mark = (uintptr_t)info->si_ptr;
-
 	if (info->si_code == SI_QUEUE)
-		return mark - (uintptr_t)__ehdr_start >= (uintptr_t)(_end - __ehdr_start);
+		return !sr_is_own((uintptr_t)info->si_ptr);
 	return info->si_code <= 0 && !(info->si_code == SI_TIMER && sr_thread_timer_has_mark(info));
 }
 
@@ -95,7 +93,7 @@ static bool has_to_wait(struct sr_signal_state *s, int signo, const siginfo_t *i
 
 	if (!(sr_signals_deferred() & bit))
 		return false;
-	if (is_sent_by_others(info) && is_in_handler(s, uc)) {
+	if (is_sent_by_others(info) && interrupts_handler(s, uc)) {
 		sr_signal_hold(s, signo, info);
 		return true;
 	}
@@ -110,7 +108,7 @@ static void go_on_with_held(struct sr_signal_state *s, const ucontext_t *uc)
 
 	if (!t->numbered || sr_is_section(t) || probes_is_section(uc))
 		s->waiting = true;
-	else if (!is_in_handler(s, uc))
+	else if (!interrupts_handler(s, uc))
 		sr_signals_release_at_return(s);
 }
 

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/record/suited.h"
+
+#include <stddef.h>
+
+#include "shim/core/stack.h"
+#include "shim/memory/heap.h"
+
+/* Instructions at which threads have been stopped, or could be. */
+#define KNOWN_MAX 512
+
+static struct known {
+	uintptr_t pc;
+	uint8_t length; /* of what a jump changes */
+	uint8_t kind;
+} *known;
+static uint32_t known_n;
+
+bool sr_suited_start(void)
+{
+	/* Not in the library's image: few processes need them. */
+	known = sr_alloc_zeroed(KNOWN_MAX * sizeof(*known));
+	return known;
+}
+
+bool sr_suited_may_be(uintptr_t pc)
+{
+	uint64_t begin, end;
+
+	return sr_stack_library(pc, &begin, &end);
+}
+
+static bool is_under_known(uintptr_t pc, unsigned int length)
+{
+	for (uint32_t i = 0; i < known_n; i++) {
+		const struct known *k = &known[i];
+
+		if (k->kind != BREAKPOINT_NONE && pc - k->pc + length - 1 < (uintptr_t)k->length + length - 1)
+			return true;
+	}
+	return false;
+}
+
+static enum breakpoint_kind find_out(uintptr_t pc, uint8_t *length)
+{
+	unsigned int n = 1;
+	enum breakpoint_kind kind = breakpoint_suits(pc, &n);
+
+	if (kind == BREAKPOINT_JUMP && is_under_known(pc, n)) {
+		kind = BREAKPOINT_TRAP;
+		n = 1;
+	}
+	if (kind != BREAKPOINT_ASK_LATER && is_under_known(pc, n))
+		kind = BREAKPOINT_NONE;
+	*length = (uint8_t)n;
+	return kind;
+}
+
+enum breakpoint_kind sr_suited(uintptr_t pc)
+{
+	struct known *k;
+
+	for (uint32_t i = 0; i < known_n; i++)
+		if (known[i].pc == pc)
+			return known[i].kind;
+	if (known_n == KNOWN_MAX || !sr_suited_may_be(pc))
+		return BREAKPOINT_NONE;
+	k = &known[known_n];
+	k->kind = (uint8_t)find_out(pc, &k->length);
+	if (k->kind == BREAKPOINT_ASK_LATER)
+		return BREAKPOINT_ASK_LATER;
+	k->pc = pc;
+	known_n++;
+	return k->kind;
+}

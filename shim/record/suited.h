@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * suited.h: which instructions can be places (places.h), found out once for each.
+ *
+ * For the thread that steps: one at a time.
+ */
+#ifndef SHIM_RECORD_SUITED_H
+#define SHIM_RECORD_SUITED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/exposed/probe/breakpoint.h"
+
+/* Once.  False: no memory. */
+bool sr_suited_start(void);
+
+enum breakpoint_kind sr_suited(uintptr_t pc);
+
+/* Is it in a library or the executable?  In code that a program writes as it runs no instruction is suited. */
+bool sr_suited_may_be(uintptr_t pc);
+
+#endif
