@@ -3,7 +3,9 @@
 
 #include <stddef.h>
 
+#include "logd/base/page.h"
 #include "shim/core/stack.h"
+#include "shim/exposed/page/mappings.h"
 #include "shim/memory/heap.h"
 
 /* Instructions at which threads have been stopped, or could be. */
@@ -15,6 +17,7 @@ static struct known {
 	uint8_t kind;
 } *known;
 static uint32_t known_n;
+static uintptr_t outside; /* a page that was found to be of no file; 0: none was */
 
 bool sr_suited_start(void)
 {
@@ -25,9 +28,16 @@ bool sr_suited_start(void)
 
 bool sr_suited_may_be(uintptr_t pc)
 {
+	struct mapped_file file;
 	uint64_t begin, end;
 
-	return sr_stack_library(pc, &begin, &end);
+	bool is = sr_stack_library(pc, &begin, &end) || map_file_of(pc, &file);
+
+	if (!is)
+		outside = sr_page_down(pc);
+	else if (outside == sr_page_down(pc))
+		outside = 0;
+	return is;
 }
 
 static bool is_under_known(uintptr_t pc, unsigned int length)
@@ -63,7 +73,7 @@ enum breakpoint_kind sr_suited(uintptr_t pc)
 	for (uint32_t i = 0; i < known_n; i++)
 		if (known[i].pc == pc)
 			return known[i].kind;
-	if (known_n == KNOWN_MAX || !sr_suited_may_be(pc))
+	if (known_n == KNOWN_MAX || sr_page_down(pc) == outside || !sr_suited_may_be(pc))
 		return BREAKPOINT_NONE;
 	k = &known[known_n];
 	k->kind = (uint8_t)find_out(pc, &k->length);

@@ -17,7 +17,7 @@ bool sr_suited_start(void);
 
 enum breakpoint_kind sr_suited(uintptr_t pc);
 
-/* Is it in a library or the executable?  In code that a program writes as it runs no instruction is suited. */
+/* Is it code of a file?  In what a program writes as it runs no instruction is suited.  Ask where the thread begins to step. */
 bool sr_suited_may_be(uintptr_t pc);
 
 #endif

@@ -8,6 +8,7 @@ exactly; no RDMA needed.
 
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -75,6 +76,25 @@ def children(pid):
         return []
 
 
+def cpu_of(what):
+    """What this does, and the CPU time that its processes took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = what()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return result, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_made(tap, trace, computes):
+    """In code that a program has made itself there is no place to stop at: to look for one costs little (2.7 times once)."""
+    command = [computes, "made", "2", "600"]
+    _, bare = cpu_of(lambda: subprocess.run(command, capture_output=True, timeout=SECONDS))
+    _, recorded = cpu_of(lambda: subprocess.run([SREPLAY, "record", "-o", trace + ".cpu", "--"] + command, capture_output=True,
+                                                timeout=SECONDS))
+    tap.ok(recorded < 2 * bare, "threads that compute in code that is in no file take little more CPU time", (bare, recorded))
+    r = Recording(trace, command)
+    tap.ok(r.ends_well() and EXACT in r.verdict, "... and replay exactly", r)
+
+
 def test_openmp(tap, trace, threads):
     """What OpenMP's runtime decides is replayed, though threads compute beside each other."""
     program = os.path.join(PROGRAMS, "openmp")
@@ -136,6 +156,7 @@ def main():
             r = Recording(trace, [computes, "sums", "3", "300"], "--threads=serial", meanwhile=stop_for_long)
             tap.ok(r.ends_well() and not r.beside and EXACT in r.verdict,
                    "no thread runs beside another one because the process was stopped for long", r)
+            test_made(tap, trace, computes)
             test_openmp(tap, trace, 4)
             test_llvm(tap, trace, directory, 4)
     tap.finish()

@@ -8,6 +8,7 @@
  *     steps  the same, but all meet at a barrier after each millisecond or so
  *     pool   threads take tasks of some milliseconds from a queue with a lock
  *     deep   each allocates, then computes far below on the stack, beside memory that it never wrote
+ *     made   each computes for MS milliseconds, with four calls in between, in code that is in no file
  *
  * computes_atomics has these as well:
  *
@@ -38,7 +39,7 @@ static uint64_t ms = 300;
 static uint64_t found[THREADS_MAX];
 static pthread_barrier_t barrier;
 
-static uint64_t compute(uint64_t x, uint64_t turns)
+static __attribute__((noinline)) uint64_t compute(uint64_t x, uint64_t turns)
 {
 	for (uint64_t i = 0; i < turns; i++)
 		x = (x ^ i) * 6364136223846793005ull + (x >> 29);
@@ -96,6 +97,22 @@ static void deep(int me)
 
 		found[me] += compute_deep(i, ms * TURNS / 5);
 		free(p);
+	}
+}
+
+static void made(int me)
+{
+	const size_t size = 256;
+	void *code = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct timespec now;
+
+	if (code == MAP_FAILED)
+		exit(4);
+	memcpy(code, (const void *)(uintptr_t)compute, size);
+	mprotect(code, size, PROT_READ | PROT_EXEC);
+	for (int i = 0; i < 5; i++) {
+		found[me] = ((__typeof__(&compute))(uintptr_t)code)(found[me] + (uint64_t)me, ms * TURNS / 5);
+		clock_gettime(CLOCK_MONOTONIC, &now);
 	}
 }
 
@@ -187,7 +204,7 @@ static const struct {
 	const char *name;
 	void (*run)(int me);
 } cases[] = {
-    {"sums", sums},   {"steps", steps}, {"pool", pool}, {"deep", deep},
+    {"sums", sums},   {"steps", steps}, {"pool", pool}, {"deep", deep}, {"made", made},
 #ifdef WITH_ATOMICS
     {"flags", flags}, {"open", open_to_cancellation}, {"mapped", mapped}, {"shares", shares}, {"turns", turns}, {"stop", stop},
 #endif
