@@ -2,6 +2,7 @@
 /* dispatch.c: passes a call from its wrapper to the engine, or to the real function. */
 #include <errno.h>
 
+#include "logd/base/compiler.h"
 #include "logd/base/page.h"
 #include "shim/async/uring.h"
 #include "shim/core/call.h"
@@ -164,5 +165,13 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 		sr_clear_stack_below(SR_STACK_CALL);
 	else
 		sr_clear_stack_below(SR_STACK_DEEP);
+	return result;
+}
+
+/* An operation has left its call stack: its entry returns from here.  Nothing of the stack is used. */
+uint64_t sr_left_cleared(uint64_t result) SR_HIDDEN __attribute__((used));
+uint64_t sr_left_cleared(uint64_t result)
+{
+	sr_clear_registers();
 	return result;
 }

@@ -16,12 +16,14 @@
 
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
+#include "shim/core/call_stack.h"
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/verbs/idle_poll.h"
 #include "shim/verbs/objects.h"
 #include "shim/core/order.h"
 #include "shim/core/stack_below.h"
+#include "shim/calls/on_call_stack.h"
 #include "shim/threads/program_threads.h"
 #include "shim/calls/real.h"
 #include "shim/core/thread.h"
@@ -38,30 +40,21 @@ static inline bool sr_polls_idly(uint64_t *a, void *site, int *result)
 	struct sr_thread *t = &sr_self;
 	struct sr_idle *idle = sr_idle_poll_find(t, a, site);
 
-	if (!idle)
-		return false;
-	*result = sr_idle_poll(t, a, idle);
-	if (__builtin_expect(*result > 0, 0))
-		sr_clear_stack_below(SR_STACK_COMPLETED);
-	else
-		sr_clear_stack_below(SR_STACK_OPERATION);
-	return true;
+	if (idle)
+		*result = sr_idle_poll(t, a, idle);
+	return idle;
 }
 
-/* A faster sr_call for operations that are captured whatever their arguments are. */
-static inline uint64_t sr_call_operation(enum sr_call_number n, uint64_t *a, void *site)
+/* On a call stack: where the program has called. */
+static inline void *sr_site_of_operation(void)
 {
-	struct sr_thread *t = &sr_self;
-	uint64_t result;
+	return *(void **)sr_self.call_stack->stack;
+}
 
-	if (!sr_engine || t->depth)
-		return sr_call(n, a, site);
-	result = sr_engine->call(t, n, a, site);
-	if (n == SR_CALL_poll_cq && (int)result > 0)
-		sr_clear_stack_below(SR_STACK_COMPLETED);
-	else
-		sr_clear_stack_below(SR_STACK_OPERATION);
-	return result;
+/* A faster sr_call on a call stack, for operations that are captured whatever their arguments are. */
+static inline uint64_t sr_call_apart(enum sr_call_number n, uint64_t *a, void *site)
+{
+	return sr_engine ? sr_engine->call(&sr_self, n, a, site) : sr_call(n, a, site);
 }
 
 #endif

@@ -26,7 +26,8 @@ static inline int sr_claimable_index(int signo)
 /* Alternate signal stacks (signals/stack.h). All zeros: the kernel has the program's stack. */
 struct sr_signal_stack {
 	char *own;        /* the shim's stacks: lowest address; NULL: none */
-	uint32_t current; /* which of them the kernel has */
+	uintptr_t calls;  /* as many stacks for operations (core/call_stack.h): lowest address */
+	uint32_t current; /* which of them the kernel has, and the next operation */
 	uint32_t guarded; /* so many of them have a page below that nobody may touch */
 	uintptr_t end;    /* of the program's stack, while the thread is on one of the shim's */
 	stack_t program;  /* valid if own is set */

@@ -20,14 +20,12 @@
 #include "shim/core/thread.h"
 
 /*
- * So many bytes, at an operation on the data path, at a poll that found something, and at any other
- * call.  After such a poll a library calls its handlers, and these make answers on their stack, several
- * functions deep.  The recorder itself goes deeper, so a small stack has room for it.  What the rest of
- * its frames leaves below is met by functions that need more stack than this.
+ * So many bytes, at an operation on the heap and at a call.  (Those of the data path have a stack of their own:
+ * call_stack.h.)  The recorder itself goes deeper, so a small stack has room for it.  What the rest of its frames leaves
+ * below is met by functions that need more stack than this.
  */
-#define SR_STACK_OPERATION 512
-#define SR_STACK_COMPLETED 8192
-#define SR_STACK_CALL      2048
+#define SR_STACK_HEAP 512
+#define SR_STACK_CALL 2048
 
 /*
  * A call that opens, looks up or registers something: libc and the recorder, which a replay does not run, go so deep
@@ -48,8 +46,7 @@ static inline __attribute__((always_inline)) void sr_clear_vectors(void)
 {
 #if defined(__x86_64__)
 	if (__builtin_expect(sr_vectors == SR_VECTORS_SSE, 0)) {
-		/* Register 0 is cleared by sr_clear_stack_below(). */
-		__asm__ volatile(SR_PXOR(1) SR_PXOR(2) SR_PXOR(3) SR_PXOR(4) SR_PXOR(5) SR_PXOR(6) SR_PXOR(7) SR_PXOR(8)
+		__asm__ volatile(SR_PXOR(0) SR_PXOR(1) SR_PXOR(2) SR_PXOR(3) SR_PXOR(4) SR_PXOR(5) SR_PXOR(6) SR_PXOR(7) SR_PXOR(8)
 				 SR_PXOR(9) SR_PXOR(10) SR_PXOR(11) SR_PXOR(12) SR_PXOR(13) SR_PXOR(14) SR_PXOR(15) "" ::);
 		return;
 	}
@@ -150,15 +147,21 @@ static inline __attribute__((always_inline)) void sr_clear_general_registers(voi
 #endif
 }
 
-/* In a frame that is about to return, and keeps nothing below its stack pointer. */
+/* In a frame that is about to return. */
+static inline __attribute__((always_inline)) void sr_clear_registers(void)
+{
+	sr_clear_vectors();
+	sr_clear_general_registers();
+}
+
+/* The same, and the frame keeps nothing below its stack pointer. */
 static inline __attribute__((always_inline)) void sr_clear_stack_below(const int bytes)
 {
 	if (bytes > SR_STACK_NEAR && sr_is_clear_below_near(bytes))
 		sr_clear_all_below(SR_STACK_NEAR);
 	else
 		sr_clear_all_below(bytes);
-	sr_clear_vectors();
-	sr_clear_general_registers();
+	sr_clear_registers();
 }
 
 #endif

@@ -34,6 +34,7 @@ enum sr_heap {
 };
 
 struct ibv_cq;
+struct sr_caller;
 struct sr_engine;
 struct sr_known;
 struct sr_replay_stream;
@@ -113,6 +114,7 @@ struct sr_commutes {
 struct sr_thread {
 	int depth; /* > 0: inside an intercepted call; what is called from there is not the
 		      program's */
+	struct sr_caller *call_stack; /* where its next operation begins (call_stack.h); NULL: on the program's stack */
 	enum sr_heap heap;
 	/*
 	 * In librdmacm or one of its threads: descriptors opened or closed now are the library's.

@@ -297,7 +297,7 @@ static inline __attribute__((always_inline)) void clear_below(const struct sr_en
 	if (__builtin_expect(sr_self.heap_ops == 1, 0) && sr_stack_has_room(&sr_self, (uintptr_t)__builtin_frame_address(0)))
 		sr_clear_stack_below(SR_STACK_DEEP);
 	else
-		sr_clear_stack_below(SR_STACK_OPERATION);
+		sr_clear_stack_below(SR_STACK_HEAP);
 }
 
 /* What it leaves below differs between a recording and a replay. */

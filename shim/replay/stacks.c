@@ -8,6 +8,7 @@
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "replay/abi/stacks.h"
+#include "shim/core/call_stack.h"
 #include "shim/core/stack.h"
 #include "shim/memory/heap.h"
 
@@ -146,7 +147,7 @@ void sr_stacks_call(const struct sr_thread *t, const struct sr_call_desc *d, voi
 	if (self.fd < 0)
 		return;
 	if (may_access(d))
-		note(t, 0, (uintptr_t)site, (uintptr_t)__builtin_frame_address(0));
+		note(t, 0, (uintptr_t)site, sr_end_of_callers_stack(&t->signals.stack, (uintptr_t)__builtin_frame_address(0)));
 	else
 		note_place(t, (uintptr_t)site);
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "shim/core/call_stack.h"
 #include "shim/core/engine.h"
 #include "shim/core/stack_below.h"
 #include "shim/memory/heap.h"
@@ -70,6 +71,7 @@ struct interrupted {
 	bool at_place; /* of the program's code, which is in the trace */
 	uint32_t slot, generation, guards, stack;
 	uint64_t call_entry, gathered, frame, end, base;
+	uint64_t registers[6]; /* the caller's, which a garbage collector looks for on the program's stack */
 };
 
 _Static_assert(sizeof(struct interrupted) <= SR_FRAME_KEPT, "fits into the frame");
@@ -215,8 +217,7 @@ static void unshow(struct sr_signal_state *s, ucontext_t *uc)
 /* Back on the stacks that the interrupted code had; this code is still on another one, and its frame on the program's. */
 static void return_stacks(struct sr_signal_stack *stack, ucontext_t *uc, const struct interrupted *i)
 {
-	stack->current = i->stack;
-	stack->end = i->end;
+	sr_signal_stack_back(stack, i->stack, i->end);
 	if (stack->own)
 		uc->uc_stack = sr_signal_stack_for(stack, sr_frame_stack_pointer(uc));
 }
@@ -322,6 +323,7 @@ static void run(int signo, siginfo_t *info, ucontext_t *uc, const struct sr_kern
 	uint64_t added = a->flags & SA_NODEFER ? a->mask : a->mask | SR_SIGNAL_BIT(signo);
 	uint64_t mask = sr_frame_mask(uc);
 	uintptr_t sp = sr_frame_stack_pointer(uc), end = sr_signal_stack_of_program(&s->stack, sp), top = 0;
+	const struct sr_caller *caller = sr_caller_of(&s->stack, sp);
 	struct interrupted kept;
 
 	if (!sr_signals_are_replayed())
@@ -336,6 +338,8 @@ static void run(int signo, siginfo_t *info, ucontext_t *uc, const struct sr_kern
 	sr_signal_stack_disarm(&s->stack);
 	s->hidden |= added & sr_signals_claimed();
 	begin_handler(t, &kept, signo);
+	if (caller)
+		memcpy(kept.registers, caller->registers, sizeof(kept.registers));
 	/* The frames of the call that it interrupts stay where they are. */
 	if (sp != end)
 		sr_signal_stack_next(&s->stack);

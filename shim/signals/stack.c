@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "logd/base/rawsys.h"
+#include "shim/core/call_stack.h"
 #include "shim/memory/heap.h"
 #include "logd/base/lock.h"
 
@@ -20,7 +21,7 @@
 #define OWN_ROOM (64ul << 10)
 #define SMALLEST 2048ul /* the kernel's MINSIGSTKSZ */
 /* More than handlers that interrupt each other's calls are ever nested. */
-#define OWN_STACKS 8u
+#define OWN_STACKS SR_CALL_STACKS
 
 /* Stacks of threads that have ended, linked through their lowest words. */
 static char *spare;
@@ -34,7 +35,7 @@ static size_t own_bytes(void)
 	return OWN_ROOM + ((frame + GUARD - 1) & ~(GUARD - 1));
 }
 
-static size_t all_bytes(void)
+static size_t signals_bytes(void)
 {
 	return OWN_STACKS * (own_bytes() + GUARD);
 }
@@ -63,18 +64,33 @@ static void give_spare(char *own)
 
 static char *map_own(void)
 {
-	size_t size = all_bytes();
+	size_t size = signals_bytes() + SR_CALL_STACKS * SR_CALL_STACK_BYTES;
 	char *p = sr_sys_mmap(sr_heap_place_mapping(size), size, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return sr_sys_is_error(p) ? NULL : p + GUARD;
 }
 
-/* Few threads need more than one of the stacks. */
-static void guard(struct sr_signal_stack *s)
+static void forbid(uintptr_t page)
 {
-	for (; s->guarded <= s->current; s->guarded++)
-		sr_syscall(SYS_mprotect, SR_ARG(s->own - GUARD + s->guarded * (own_bytes() + GUARD)), GUARD, PROT_NONE, 0, 0, 0);
+	sr_syscall(SYS_mprotect, (long)page, GUARD, PROT_NONE, 0, 0, 0);
+}
+
+/* The kernel is to have this one of the stacks, and the next operation the one beside it.  Few threads need more than one. */
+static void use(struct sr_signal_stack *s, uint32_t number)
+{
+	s->current = number;
+	for (; s->guarded <= number; s->guarded++) {
+		forbid((uintptr_t)s->own - GUARD + s->guarded * (own_bytes() + GUARD));
+		forbid(s->calls + s->guarded * SR_CALL_STACK_BYTES);
+	}
+	sr_self.call_stack = sr_caller_on(s, number);
+}
+
+static void use_none(struct sr_signal_stack *s)
+{
+	s->own = NULL;
+	sr_self.call_stack = NULL;
 }
 
 static long kernel_altstack(const stack_t *set, stack_t *old)
@@ -98,13 +114,14 @@ void sr_signal_stack_begin(struct sr_signal_stack *s)
 		s->own = map_own();
 	if (!s->own)
 		return;
-	s->current = s->guarded = 0;
-	guard(s);
+	s->calls = (uintptr_t)s->own - GUARD + signals_bytes();
+	s->guarded = 0;
+	use(s, 0);
 	own = own_stack(s);
 	/* This fails in a handler on the program's alternate stack: then that stack stays. */
 	if (kernel_altstack(&own, &s->program)) {
 		give_spare(s->own);
-		s->own = NULL;
+		use_none(s);
 	}
 }
 
@@ -122,8 +139,14 @@ uintptr_t sr_signal_stack_own_top(const struct sr_signal_stack *s)
 
 void sr_signal_stack_next(struct sr_signal_stack *s)
 {
-	s->current = (s->current + 1) % OWN_STACKS;
-	guard(s);
+	use(s, (s->current + 1) % OWN_STACKS);
+}
+
+void sr_signal_stack_back(struct sr_signal_stack *s, uint32_t number, uintptr_t end)
+{
+	s->end = end;
+	if (s->own)
+		use(s, number);
 }
 
 void sr_signal_stack_disarm(struct sr_signal_stack *s)
@@ -137,7 +160,7 @@ void sr_signal_stack_end(struct sr_signal_stack *s)
 	if (!s->own || kernel_altstack(&s->program, NULL))
 		return;
 	give_spare(s->own);
-	s->own = NULL;
+	use_none(s);
 }
 
 void sr_signal_stack_abandon(struct sr_signal_stack *s)
@@ -145,23 +168,23 @@ void sr_signal_stack_abandon(struct sr_signal_stack *s)
 	if (!s->own)
 		return;
 	kernel_altstack(&s->program, NULL);
-	s->own = NULL;
+	use_none(s);
 }
 
 bool sr_signal_stack_is_own(const struct sr_signal_stack *s, uintptr_t sp)
 {
-	return s->own && sp - (uintptr_t)s->own < all_bytes();
+	return s->own && sp - (uintptr_t)s->own < signals_bytes();
 }
 
 void sr_signal_stack_entered(struct sr_signal_stack *s, uintptr_t sp)
 {
 	if (!sr_signal_stack_is_own(s, sp))
-		s->end = sp;
+		s->end = sr_end_of_callers_stack(s, sp);
 }
 
 uintptr_t sr_signal_stack_of_program(const struct sr_signal_stack *s, uintptr_t sp)
 {
-	return sr_signal_stack_is_own(s, sp) ? s->end : sp;
+	return sr_signal_stack_is_own(s, sp) ? s->end : sr_end_of_callers_stack(s, sp);
 }
 
 /* Like the kernel's on_sig_stack. */

@@ -10,7 +10,8 @@
  *
  * A handler of the program may interrupt a trapped call, whose frames lie on the shim's stack. It
  * runs on the program's stack, and makes calls itself. For that time the kernel has another one of
- * the shim's stacks. A handler that jumps away never gives it back, so they are used in turn.
+ * the shim's stacks. A handler that jumps away never gives it back, so they are used in turn. Beside each lies one for
+ * operations of the data path (core/call_stack.h), which handlers interrupt in the same way.
  *
  * The kernel forgets the stack when a signal comes, and has it again when the shim's handler returns
  * (SS_AUTODISARM). Else it would take no other stack from a handler that returns.
@@ -48,13 +49,16 @@ void sr_signal_stack_next(struct sr_signal_stack *s);
 /* Call when a handler begins: the program's stack may be disabled meanwhile (SS_AUTODISARM). */
 void sr_signal_stack_disarm(struct sr_signal_stack *s);
 
-/* Is sp on one of the shim's stacks? */
+/* Back to that one of them, and to this end of the program's stack: a handler has returned. */
+void sr_signal_stack_back(struct sr_signal_stack *s, uint32_t number, uintptr_t end);
+
+/* Is sp on one of the shim's stacks for signals? */
 bool sr_signal_stack_is_own(const struct sr_signal_stack *s, uintptr_t sp);
 
 /* A signal has interrupted code with this stack pointer. */
 void sr_signal_stack_entered(struct sr_signal_stack *s, uintptr_t sp);
 
-/* sp, or if it is on the shim's stack, where the program's stack ended when the thread came there. */
+/* sp, or if it is on a stack of the shim's, where the program's stack ended when the thread came there. */
 uintptr_t sr_signal_stack_of_program(const struct sr_signal_stack *s, uintptr_t sp);
 
 /*

@@ -29,7 +29,7 @@ NO_VECTORS bool sr_compared_any(void)
 }
 static struct sr_lock compared_lock;
 
-#define PIECES_MAX  1024
+#define PIECES_MAX  256
 #define PIECE_BYTES 1024 /* PIECES_MAX of them fit into a record */
 /* So much is read by one system call. */
 #define CHUNK_BYTES (16ul << 10)

@@ -10,6 +10,7 @@
 #include "logd/base/checksum.h"
 #include "logd/base/rawsys.h"
 #include "shim/kernel/readable.h"
+#include "shim/core/call_stack.h"
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
 #include "shim/core/thread.h"
@@ -427,7 +428,7 @@ static uintptr_t programs_stack(const struct sr_call_desc *d, const uint64_t *a)
 {
 	if (sr_self.raw)
 		return sr_self.raw_stack;
-	return d->source == SR_SOURCE_SHIM ? UINTPTR_MAX : (uintptr_t)a;
+	return d->source == SR_SOURCE_SHIM ? UINTPTR_MAX : sr_end_of_callers_stack(&sr_self.signals.stack, (uintptr_t)a);
 }
 
 void sr_regions_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)

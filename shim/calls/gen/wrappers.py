@@ -26,12 +26,12 @@ def parameters(call):
     return ', '.join(spaced(t) + n for t, n in call.params) or 'void'
 
 
-def emit_head(call, name, out):
+def emit_head(call, attribute, name, out):
     signature = '%s%s(%s)' % (spaced(call.ret), name, parameters(call))
     if is_exported(call):
         out.append('#undef %s' % name)
         out.append('%s;' % signature)
-    out.append('%s%s\n{' % ('SR_EXPORT ' if is_exported(call) else 'static ', signature))
+    out.append('%s%s%s\n{' % ('SR_EXPORT ' if is_exported(call) else 'static ', attribute, signature))
     if call.attrs.get('variadic'):
         ctype, last = call.params[-1]
         out.append('\tva_list ap;\n\tva_start(ap, %s);\n\t%s%s = va_arg(ap, %s);\n\tva_end(ap);'
@@ -47,33 +47,52 @@ def emit_shortcut(call, out):
                 '\n\t\treturn;' if call.ret == 'void' else ''))
 
 
-def entry_of(call):
-    """An operation of an object is captured whatever its arguments are."""
-    always = not is_exported(call) and not call.fails and 'when' not in call.attrs and 'fd' not in call.attrs
-    return 'sr_direct_call' if call.fails else 'sr_call_operation' if always else 'sr_call'
+def is_operation(call):
+    """An operation of an object, which is captured whatever its arguments are."""
+    return not is_exported(call) and not call.answer and not call.fails and 'when' not in call.attrs and 'fd' not in call.attrs
 
 
-def emit_body(call, out):
+def emit_arguments(call, out):
     words = ', '.join('WORD(%s)' % (n + '.' + UNIONS[t] if t in UNIONS else n) for t, n in call.params) or '0'
     if call.attrs.get('receives'):
         words += ', WORD(&sr_self.received)'
-    out.append('\tuint64_t a[] = { %s };\n' % words)
+    out.append('\tuint64_t a[] = { %s };' % words)
+
+
+def emit_return(call, function, site, out):
+    cast = '' if call.ret == 'void' else 'return (%s)%s' % (call.ret, '(uintptr_t)' if call.ret.endswith('*') else '')
+    out.append('\n\t%s%s(SR_CALL_%s, a, %s);\n}\n' % (cast, function, call.name, site))
+
+
+def emit_body(call, out):
+    emit_arguments(call, out)
+    emit_return(call, 'sr_direct_call' if call.fails else 'sr_call', '__builtin_return_address(0)', out)
+
+
+def emit_body_apart(call, out):
+    """The same on a call stack."""
+    emit_arguments(call, out)
+    out.append('\tvoid *site = sr_site_of_operation();')
     if 'quick' in call.attrs:
-        out.append('\t%s quick;\n' % call.ret)
-        out.append('\tif (%s(a, __builtin_return_address(0), &quick))\n\t\treturn quick;' % call.attrs['quick'])
-    result = '%s(SR_CALL_%s, a, __builtin_return_address(0))' % (entry_of(call), call.name)
-    if call.ret == 'void':
-        out.append('\t%s;' % result)
-    elif call.ret.endswith('*'):
-        out.append('\treturn (%s)(uintptr_t)%s;' % (call.ret, result))
-    else:
-        out.append('\treturn (%s)%s;' % (call.ret, result))
-    out.append('}\n')
+        out.append('\t%sresult;' % spaced(call.ret))
+        out.append('\n\tif (%s(a, site, &result))\n\t\treturn result;' % call.attrs['quick'])
+    emit_return(call, 'sr_call_apart', 'site', out)
+
+
+def emit_operation(call, out):
+    name = 'op_' + call.name
+    for suffix, emit_either in (('_beneath', emit_body), ('_apart', emit_body_apart)):
+        emit_head(call, '__attribute__((used)) ', name + suffix, out)
+        emit_either(call, out)
+    out.append('SR_HIDDEN %s%s(%s);\nSR_ON_CALL_STACK(%s);\n' % (spaced(call.ret), name, parameters(call), name))
 
 
 def emit_wrapper(call, out):
+    if is_operation(call):
+        emit_operation(call, out)
+        return
     name = call.name if is_exported(call) else 'op_' + call.name
-    emit_head(call, name, out)
+    emit_head(call, '', name, out)
     if call.answer:
         out.append('\t%s%s;\n}\n' % ('' if call.ret == 'void' else 'return ', call.answer))
         return

@@ -12,7 +12,7 @@
 int main(int argc, char **argv)
 {
 	const struct hostile_case *subjects[] = {requests_cases, threads_cases, signals_cases,
-						 processes_cases, exposed_cases};
+						 processes_cases, exposed_cases, stacks_cases};
 
 	for (size_t s = 0; s < sizeof(subjects) / sizeof(subjects[0]); s++) {
 		for (const struct hostile_case *c = subjects[s]; c->name; c++) {

@@ -50,6 +50,6 @@ struct hostile_case {
 	void (*run)(void);
 };
 extern const struct hostile_case requests_cases[], threads_cases[], signals_cases[],
-    processes_cases[], exposed_cases[];
+    processes_cases[], exposed_cases[], stacks_cases[];
 
 #endif
