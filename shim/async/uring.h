@@ -12,8 +12,8 @@
  *
  * What a request brings is recorded with its completion: nothing proves earlier that it is there.  What it writes is
  * compared when it is submitted, and a replay writes it when it has ended, as far as it went.  The program finds an older
- * kernel's io_uring: what the shim does not know (polling threads, registered rings, rings of buffers) is refused as such
- * kernels refuse it.
+ * kernel's io_uring: what the shim does not know (registered rings, large requests) is refused as such kernels refuse it.
+ * A kernel's polling thread always sleeps, as far as the program sees: it is to be woken for each request.
  *
  * The engines call the functions, from any thread, if not said otherwise.
  */
@@ -36,6 +36,10 @@ extern uint32_t sr_urings SR_HIDDEN;
 
 /* NULL: it is no ring that the shim knows. */
 struct sr_uring *sr_uring_of(int fd);
+
+/* The same, and it stays there until it is dropped: another thread may close its descriptor meanwhile. */
+struct sr_uring *sr_uring_hold(int fd);
+void sr_uring_drop(struct sr_uring *ring);
 
 /* ----------------------------------------------------------------- requests */
 
@@ -70,6 +74,15 @@ void sr_uring_call_begins(void);
 void sr_uring_call_ends(void *site);
 
 /* ---------------------------------------------------------------- the rest */
+
+/* Before a fork of a child that is recorded: any thread's calls bring from now on what the child's requests bring. */
+void sr_uring_forks(void);
+
+/* In a child that is recorded, and in a replay of it: it shares its parent's rings. */
+void sr_uring_continue_in_child(void);
+
+/* In a child that is not recorded: its parent's rings do not work in it, which the kernel says when it enters one. */
+void sr_uring_forget_in_child(void);
 
 /* How much io_uring_register writes to its argument. */
 size_t sr_uring_register_answer(unsigned int opcode, unsigned int n);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* uring_completions.c: carries completions from the kernel's ring, or from the trace, to the program's. */
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "logd/base/rawsys.h"
@@ -10,6 +11,8 @@
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
 #include "shim/files/fds.h"
+#include "shim/files/passed_fds.h"
+#include "shim/files/uncompared.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/objects.h"
 
@@ -24,7 +27,7 @@ static void give(struct sr_uring *ring, const struct sr_uring_completion *c)
 	sr_uring_completions(ring, &ring->program)[tail & (ring->params.cq_entries - 1)] =
 	    (struct io_uring_cqe){.user_data = c->user_data, .res = c->result, .flags = c->flags};
 	sr_uring_store(&ring->program, at, tail + 1);
-	if (!(c->flags & IORING_CQE_F_MORE))
+	if (!(c->flags & IORING_CQE_F_MORE) && c->request != SR_URING_FOREIGN)
 		ring->under_way--;
 	sr_uring_show_under_way(ring);
 }
@@ -48,38 +51,80 @@ struct sr_uring_completion *sr_uring_new_arrival(void)
 	return &all->list[all->n++];
 }
 
+static bool closes(const struct sr_uring_completion *c)
+{
+	return (c->effect == SR_URING_CLOSED && !c->result) || c->effect == SR_URING_CLOSED_SILENTLY;
+}
+
 /* ------------------------------------------------------------------ recording */
 
 static void end_descriptor(const struct sr_uring_completion *c)
 {
 	if (c->effect == SR_URING_OPENED && c->result >= 0)
 		sr_fd_capture(c->result);
-	else if (c->effect == SR_URING_CLOSED && !c->result)
+	else if (closes(c))
 		sr_fd_release(c->fd);
 }
 
-/* False: there is no memory, and the completion stays where it is. */
-static bool take(struct sr_uring *ring, const struct io_uring_cqe *from)
+static bool is_open(int fd)
 {
-	struct sr_uring_flight *f = (struct sr_uring_flight *)from->user_data;
-	struct sr_uring_completion *c = sr_uring_new_arrival();
+	return sr_syscall(SYS_fcntl, fd, F_GETFD, 0, 0, 0, 0) >= 0;
+}
 
-	if (!c)
-		return false;
+static void end_request(struct sr_uring *ring, struct sr_uring_flight *f, const struct io_uring_cqe *from, struct sr_uring_completion *c)
+{
 	*c = (struct sr_uring_completion){
 	    .ring = ring->fd,
-	    .request = f->number,
+	    .request = f->is_silent ? SR_URING_FOREIGN : f->number,
 	    .user_data = f->user_data,
 	    .result = f->is_call ? f->result : from->res,
 	    .flags = from->flags,
 	    .effect = f->effect,
 	    .fd = f->fd,
 	};
-	sr_uring_land(f, c->result);
+	sr_uring_land(ring, f, c->result, c->flags);
+	if (f->effect == SR_URING_PASSED && c->result >= 0)
+		sr_passed_fds(f->of_program, sr_fd_capture);
 	if (!(from->flags & IORING_CQE_F_MORE))
-		sr_uring_forget(f);
+		sr_uring_forget(ring, f);
+}
+
+/* False: there is no memory, and the completion stays where it is. */
+static bool take(struct sr_uring *ring, const struct io_uring_cqe *from)
+{
+	struct sr_uring_flight *f = sr_uring_flight_named(from->user_data);
+	struct sr_uring_completion *c = sr_uring_new_arrival();
+
+	if (!c)
+		return false;
+	if (f)
+		end_request(ring, f, from, c);
+	else
+		*c = (struct sr_uring_completion){
+		    .ring = ring->fd, .request = SR_URING_FOREIGN, .user_data = sr_uring_user_data_of(ring, from->user_data), .result = from->res, .flags = from->flags};
 	give(ring, c);
 	return true;
+}
+
+/* A request that has no completion, and has closed its descriptor. */
+static struct sr_uring_flight *find_closed(const struct sr_uring *ring)
+{
+	struct sr_uring_flight *f = ring->closing ? ring->flights : NULL;
+
+	while (f && !(f->is_silent && f->effect == SR_URING_CLOSED && !is_open(f->fd)))
+		f = f->next;
+	return f;
+}
+
+static void take_closed(struct sr_uring *ring)
+{
+	struct sr_uring_flight *f;
+	struct sr_uring_completion *c;
+
+	while ((f = find_closed(ring)) && (c = sr_uring_new_arrival())) {
+		*c = (struct sr_uring_completion){.ring = ring->fd, .request = SR_URING_FOREIGN, .effect = SR_URING_CLOSED_SILENTLY, .fd = f->fd};
+		sr_uring_forget(ring, f);
+	}
 }
 
 /* The program has taken completions out of its ring, so the kernel has room again. */
@@ -104,19 +149,51 @@ static bool is_own(const struct sr_uring *ring)
 	return ring->is_shared || ring->owner == sr_self.number + 1;
 }
 
+/* What another process, with which this one shares the ring since a fork, has given to the program. */
+static void list_others(struct sr_uring *ring)
+{
+	const struct io_uring_cqe *cqes = sr_uring_completions(ring, &ring->program);
+	uint32_t head = sr_uring_load(&ring->program, ring->params.cq_off.head), end = sr_uring_load(&ring->program, ring->params.cq_off.tail);
+
+	/* It may have been a request of this process's: where that has written is not known. */
+	if (ring->given != end && ring->under_way > 0)
+		sr_output_is_uncompared(SR_UNCOMPARED_CALL);
+	for (; ring->given != end; ring->given++) {
+		const struct io_uring_cqe *from = &cqes[ring->given & (ring->params.cq_entries - 1)];
+		struct sr_uring_completion *c = sr_uring_new_arrival();
+
+		if (!c)
+			return;
+		*c = (struct sr_uring_completion){
+		    .ring = ring->fd,
+		    .request = SR_URING_FOREIGN,
+		    .user_data = from->user_data,
+		    .result = from->res,
+		    .flags = from->flags,
+		    .effect = (int32_t)(head - ring->given) > 0 ? SR_URING_TAKEN : SR_URING_NOTHING,
+		};
+	}
+}
+
 static void harvest(void *of, void *argument)
 {
 	struct sr_uring *ring = of;
 	const struct io_cqring_offsets *at = &ring->params.cq_off;
 	const struct io_uring_cqe *from = sr_uring_completions(ring, &ring->kernel);
+	uint32_t end;
 
 	if (!is_own(ring))
 		return;
 	sr_lock(&ring->lock);
 	show_taken(ring);
-	for (uint32_t i = sr_uring_load(&ring->program, at->tail); i != sr_uring_load(&ring->kernel, at->tail); i++)
+	end = sr_uring_load(&ring->kernel, at->tail);
+	list_others(ring);
+	sr_uring_find_provided(ring);
+	for (uint32_t i = sr_uring_load(&ring->program, at->tail); i != end; i++)
 		if (!take(ring, &from[i & (ring->params.cq_entries - 1)]))
 			break;
+	ring->given = sr_uring_load(&ring->program, at->tail);
+	take_closed(ring);
 	sr_unlock(&ring->lock);
 }
 
@@ -134,7 +211,9 @@ static void look(void *of, void *any)
 	struct sr_uring *ring = of;
 	const uint32_t tail = ring->params.cq_off.tail;
 
-	if (is_own(ring) && sr_uring_load(&ring->kernel, tail) != sr_uring_load(&ring->program, tail))
+	uint32_t end = sr_uring_load(&ring->program, tail);
+
+	if (is_own(ring) && (end != ring->given || sr_uring_load(&ring->kernel, tail) != end || find_closed(ring)))
 		*(bool *)any = true;
 }
 
@@ -148,7 +227,7 @@ static void look_if_under_way(void *of, void *any)
 {
 	const struct sr_uring *ring = of;
 
-	if (is_own(ring) && ring->under_way > 0)
+	if (is_own(ring) && sr_uring_is_awaited(ring))
 		*(bool *)any = true;
 }
 
@@ -226,7 +305,7 @@ static void do_again(const struct sr_uring_completion *c)
 {
 	if (c->effect == SR_URING_OPENED && c->result >= 0) {
 		sr_fd_hold(c->result);
-	} else if (c->effect == SR_URING_CLOSED && !c->result) {
+	} else if (closes(c)) {
 		sr_fd_release(c->fd);
 		sr_sys_close(c->fd);
 	} else if (c->effect == SR_URING_MOVED && c->result > 0 && !sr_fd_captured(c->fd)) {
@@ -247,14 +326,14 @@ static void give_arrival(const struct sr_uring_completion *c)
 {
 	struct sr_uring *ring = sr_uring_of(c->ring);
 	struct sr_uring_flight *f = ring ? flight_of(ring, c->request) : NULL;
+	const uint32_t head = ring ? ring->params.cq_off.head : 0;
 
-	if (f) {
-		if (c->result > 0)
-			sr_pieces_write_again(f->fd, f->pieces, f->n, (size_t)c->result, f->offset, f->output_flags);
-		sr_uring_forget(f);
-	}
-	if (ring)
+	if (f)
+		sr_uring_do_again(ring, f, c);
+	if (ring && c->effect != SR_URING_CLOSED_SILENTLY)
 		give(ring, c);
+	if (ring && c->effect == SR_URING_TAKEN)
+		sr_uring_store(&ring->program, head, sr_uring_load(&ring->program, head) + 1);
 	do_again(c);
 }
 

@@ -29,7 +29,7 @@ uint32_t sr_uring_pending(const struct sr_uring *ring, uint32_t n)
 	const uint32_t *indices = sr_uring_indices(ring, &ring->program);
 	uint32_t there = sr_uring_load(&ring->program, at->tail) - sr_uring_load(&ring->program, at->head), count = 0;
 
-	n = n < there ? n : there;
+	n = n < there && !ring->polls ? n : there;
 	n = n < ring->params.sq_entries ? n : ring->params.sq_entries;
 	while (count < n && indices[place_of(ring, count)] < ring->params.sq_entries)
 		count++;
@@ -51,7 +51,7 @@ void sr_uring_show_under_way(struct sr_uring *ring)
 	const uint32_t flags = ring->params.sq_off.flags;
 	uint32_t now = sr_uring_load(&ring->program, flags) & ~IORING_SQ_TASKRUN;
 
-	sr_uring_store(&ring->program, flags, ring->under_way > 0 ? now | IORING_SQ_TASKRUN : now);
+	sr_uring_store(&ring->program, flags, sr_uring_is_awaited(ring) ? now | IORING_SQ_TASKRUN : now);
 }
 
 /* The kernel has taken so many. */
@@ -59,8 +59,14 @@ static void advance(struct sr_uring *ring, uint32_t taken)
 {
 	const uint32_t head = ring->params.sq_off.head;
 
+	for (uint32_t i = 0; i < taken; i++) {
+		const struct io_uring_sqe *r = sr_uring_request(ring, i);
+
+		sr_uring_has_submitted(ring, r);
+		if (!(r->flags & IOSQE_CQE_SKIP_SUCCESS))
+			ring->under_way++;
+	}
 	sr_uring_store(&ring->program, head, sr_uring_load(&ring->program, head) + taken);
-	ring->under_way += (int32_t)taken;
 	ring->submitted += taken;
 	sr_uring_show_under_way(ring);
 }
@@ -76,10 +82,10 @@ static uint32_t offer(struct sr_uring *ring, uint32_t n, struct sr_uring_flight 
 
 	for (i = 0; i < n; i++) {
 		place = place_of(ring, i);
-		flights[i] = sr_uring_take_off(ring, sr_uring_request(ring, i), ring->results[place], &ring->kernel.requests[place]);
-		if (!flights[i])
+		if (!sr_uring_take_off(ring, sr_uring_request(ring, i), ring->results[place], &ring->kernel.requests[place], &flights[i]))
 			break;
-		flights[i]->number = ring->submitted + i;
+		if (flights[i])
+			flights[i]->number = ring->submitted + i;
 		indices[place] = place;
 	}
 	sr_uring_store(&ring->kernel, at->tail, tail + i);
@@ -93,7 +99,8 @@ static void withdraw(struct sr_uring *ring, struct sr_uring_flight **flights, ui
 
 	sr_uring_store(&ring->kernel, at->tail, sr_uring_load(&ring->kernel, at->head));
 	for (uint32_t i = taken; i < n; i++)
-		sr_uring_forget(flights[i]);
+		if (flights[i])
+			sr_uring_forget(ring, flights[i]);
 }
 
 /* The kernel reads lists and messages in the program's memory now; for data in exposed memory it has copies. */
@@ -135,6 +142,18 @@ static long submit(struct sr_uring *ring, uint32_t wanted)
 	sr_unlock(&ring->lock);
 	sr_free(flights);
 	return taken;
+}
+
+/* As the kernel's polling thread does, with what it is told.  Returns `wanted`, as the kernel, or -errno. */
+static long submit_all(struct sr_uring *ring, uint32_t wanted)
+{
+	long taken, all = 0;
+
+	do {
+		taken = submit(ring, UINT32_MAX);
+		all += taken;
+	} while (taken > 0);
+	return taken < 0 && !all ? taken : (long)wanted;
 }
 
 /* The wait's mask must leave the signals open that the shim needs (signals.h). */
@@ -180,7 +199,9 @@ uint64_t sr_invoke_io_uring_enter(const struct sr_call_desc *d, uint64_t *a)
 		return (uint64_t)-1;
 	}
 	sr_uring_used(ring);
-	if (wanted)
+	if (ring->polls)
+		taken = submit_all(ring, wanted);
+	else if (wanted)
 		taken = submit(ring, wanted);
 	/* As the kernel does: it waits only if it has taken all, and says how many these are. */
 	if (taken == (long)wanted && (flags & IORING_ENTER_GETEVENTS || !wanted)) {
@@ -204,9 +225,10 @@ uint64_t sr_invoke_io_uring_enter(const struct sr_call_desc *d, uint64_t *a)
 void sr_replayed_io_uring_enter(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	struct sr_uring *ring = sr_uring_of((int)a[0]);
-	uint32_t n = ring && (int)result > 0 ? sr_uring_pending(ring, (uint32_t)a[1]) : 0;
+	uint32_t n = ring && ((int)result > 0 || ring->polls) ? sr_uring_pending(ring, (uint32_t)a[1]) : 0;
 
-	n = n < (uint32_t)result ? n : (uint32_t)result;
+	if (n > (uint32_t)result && !ring->polls)
+		n = (uint32_t)result;
 	for (uint32_t i = 0; i < n; i++)
 		sr_uring_note(ring, sr_uring_request(ring, i), ring->submitted + i);
 	if (n)

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* uring_flights.c: requests under way: what the kernel is given, and what it has brought. */
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "logd/base/iov.h"
+#include "logd/base/rawsys.h"
 #include "shim/async/pieces.h"
 #include "shim/async/uring_ring.h"
+#include "shim/files/fds.h"
+#include "shim/files/passed_fds.h"
+#include "shim/files/uncompared.h"
 #include "shim/kernel/readable.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/map.h"
 #include "shim/verbs/regions.h"
 
 /* None of the kernel's operations: it answers with EINVAL, as an older kernel does. */
@@ -109,14 +115,59 @@ static bool give_copy(struct sr_uring_flight *f, const struct io_uring_sqe *r, s
 	return true;
 }
 
-/* One that the kernel does not find, if the program has none of this name. */
-static uint64_t flight_of(const struct sr_uring *ring, uint64_t user_data)
+/* -------------------------------------------------------------------- names */
+
+/* The kernel's user_data of a request is a name, which no process that shares the ring after a fork gives again. */
+#define OF_SHIM (1ull << 63)
+
+static struct sr_map names;
+
+struct sr_uring_flight *sr_uring_flight_named(uint64_t name)
+{
+	return name & OF_SHIM ? sr_map_get(&names, name) : NULL;
+}
+
+void sr_uring_names_continue_in_child(void)
+{
+	sr_map_continue_in_child(&names);
+}
+
+static uint64_t names_of(const struct sr_uring *ring)
+{
+	return OF_SHIM | (uint64_t)ring->number << 32;
+}
+
+static uint64_t new_name(const struct sr_uring *ring, uint64_t user_data)
+{
+	uint32_t n = atomic_fetch_add(&ring->names->next, 1);
+
+	ring->names->user_data[n % SR_URING_NAMES] = user_data;
+	return names_of(ring) | n;
+}
+
+uint64_t sr_uring_user_data_of(const struct sr_uring *ring, uint64_t name)
+{
+	return name - (uint32_t)name == names_of(ring) ? ring->names->user_data[name % SR_URING_NAMES] : name;
+}
+
+/* A silent request has no other name. */
+uint64_t sr_uring_name_of(const struct sr_uring *ring, uint64_t user_data)
 {
 	const struct sr_uring_flight *f = ring->flights;
 
 	while (f && f->user_data != user_data)
 		f = f->next;
-	return (uintptr_t)f;
+	return f ? f->name : user_data;
+}
+
+/* ------------------------------------------------------------------ flights */
+
+/* One with many completions puts all that comes into the buffers. */
+static bool can_pass(const struct io_uring_sqe *r)
+{
+	const struct msghdr *m = sr_uring_message(r);
+
+	return m && m->msg_controllen && !(r->ioprio & IORING_RECV_MULTISHOT);
 }
 
 static enum sr_uring_effect effect_of(const struct io_uring_sqe *r)
@@ -124,15 +175,23 @@ static enum sr_uring_effect effect_of(const struct io_uring_sqe *r)
 	switch (sr_uring_does(r->opcode)) {
 	case SR_URING_ACCEPTS:
 	case SR_URING_OPENS:
-		return SR_URING_OPENED;
+		return r->file_index ? SR_URING_NOTHING : SR_URING_OPENED;
 	case SR_URING_CLOSES:
-		return SR_URING_CLOSED;
+		return r->file_index ? SR_URING_NOTHING : SR_URING_CLOSED;
+	case SR_URING_READS_MESSAGE:
+		return can_pass(r) ? SR_URING_PASSED : SR_URING_NOTHING;
 	case SR_URING_READS:
 	case SR_URING_READS_LIST:
 		return r->off == (uint64_t)-1 ? SR_URING_MOVED : SR_URING_NOTHING;
 	default:
 		return SR_URING_NOTHING;
 	}
+}
+
+/* The kernel chooses where it registers descriptors, and writes that in their place. */
+static bool chooses_places(const struct io_uring_sqe *r)
+{
+	return sr_uring_does(r->opcode) == SR_URING_UPDATES && (uint32_t)r->off == IORING_FILE_INDEX_ALLOC;
 }
 
 /* The program may use the request and its lists again as soon as the kernel has taken it. */
@@ -148,14 +207,21 @@ static struct sr_uring_flight *new_flight(const struct sr_uring *ring, const str
 	f->user_data = r->user_data;
 	f->effect = effect_of(r);
 	f->fd = sr_uring_file(ring, r);
+	f->is_silent = r->flags & IOSQE_CQE_SKIP_SUCCESS;
+	f->chooses = r->flags & IOSQE_BUFFER_SELECT;
+	f->group = r->buf_group;
 	f->pieces = (struct iovec *)(f + 1);
-	f->n = n;
-	if (n)
+	f->n = f->chooses ? 0 : n;
+	if (f->n)
 		memcpy(f->pieces, pieces, n * sizeof(one));
-	if (sr_uring_does(r->opcode) == SR_URING_READS_MESSAGE && sr_uring_message(r))
-		add_of_message(f, (struct msghdr *)r->addr);
+	if (sr_uring_does(r->opcode) == SR_URING_READS_MESSAGE && sr_uring_message(r) && !(r->ioprio & IORING_RECV_MULTISHOT)) {
+		f->of_program = (struct msghdr *)r->addr;
+		add_of_message(f, f->of_program);
+	}
 	else if (sr_uring_does(r->opcode) == SR_URING_ACCEPTS)
 		add_of_accept(f, r);
+	else if (chooses_places(r))
+		add(f, (void *)r->addr, r->len * sizeof(int32_t));
 	return f;
 }
 
@@ -170,52 +236,155 @@ static void join(struct sr_uring *ring, struct sr_uring_flight *f)
 
 static struct io_uring_sqe instead(const struct io_uring_sqe *r, uint8_t opcode)
 {
-	return (struct io_uring_sqe){.opcode = opcode, .flags = r->flags & (IOSQE_IO_DRAIN | IOSQE_IO_LINK | IOSQE_IO_HARDLINK)};
+	const uint8_t kept = IOSQE_IO_DRAIN | IOSQE_IO_LINK | IOSQE_IO_HARDLINK | IOSQE_CQE_SKIP_SUCCESS;
+
+	return (struct io_uring_sqe){.opcode = opcode, .flags = r->flags & kept, .user_data = r->user_data};
 }
 
-struct sr_uring_flight *sr_uring_take_off(struct sr_uring *ring, const struct io_uring_sqe *r, int32_t result, struct io_uring_sqe *kernels)
+/* Buffers that the kernel keeps: it could not fill them. */
+static bool provides_exposed(const struct io_uring_sqe *r)
 {
-	const bool is_call = sr_uring_is_known(r) && sr_uring_does(r->opcode) == SR_URING_CALLS;
+	return sr_regions_on && r->opcode == IORING_OP_PROVIDE_BUFFERS &&
+	       sr_exposed_touches((const void *)r->addr, (size_t)r->len * (uint32_t)r->fd);
+}
+
+/* A replay moves no bytes, so these must come from a descriptor that the trace has, or from a place in a file. */
+static bool moves_position(const struct sr_uring *ring, const struct io_uring_sqe *r)
+{
+	if (sr_uring_does(r->opcode) != SR_URING_MOVES_BYTES)
+		return false;
+	if (!sr_fd_captured(sr_uring_file(ring, r)))
+		return true;
+	return r->splice_off_in == (uint64_t)-1 && !(r->splice_flags & SPLICE_F_FD_IN_FIXED) && !sr_fd_captured(r->splice_fd_in);
+}
+
+/* The kernel's request, but for its memory and its name. */
+static struct io_uring_sqe kernels_request(struct sr_uring *ring, const struct io_uring_sqe *r, bool is_call, int32_t result)
+{
+	struct io_uring_sqe kernels = *r;
+
+	/* One that fails ends the requests that are linked with it. */
+	if (!sr_uring_is_known(r) || (is_call && result < 0) || provides_exposed(r) || moves_position(ring, r))
+		return instead(r, UNKNOWN_OPERATION);
+	if (is_call)
+		return instead(r, IORING_OP_NOP);
+	if (sr_uring_does(r->opcode) == SR_URING_CANCELS)
+		kernels.addr = sr_uring_name_of(ring, r->addr);
+	else if (sr_uring_does(r->opcode) == SR_URING_MOVES_BYTES)
+		sr_output_is_uncompared(SR_UNCOMPARED_CALL);
+	return kernels;
+}
+
+/* Nothing is known of its end if it succeeds, and nothing needs to be. */
+static bool needs_no_flight(const struct io_uring_sqe *kernels)
+{
+	return kernels->flags & IOSQE_CQE_SKIP_SUCCESS && kernels->opcode != UNKNOWN_OPERATION &&
+	       (kernels->opcode != IORING_OP_CLOSE || kernels->file_index);
+}
+
+/* The kernel has the memory's pages already. */
+static bool is_registered(const struct io_uring_sqe *r)
+{
+	return r->opcode == IORING_OP_READ_FIXED || r->opcode == IORING_OP_WRITE_FIXED ||
+	       (sr_uring_is_message(r) && r->ioprio & IORING_RECVSEND_FIXED_BUF);
+}
+
+bool sr_uring_take_off(struct sr_uring *ring, const struct io_uring_sqe *r, int32_t result, struct io_uring_sqe *kernels,
+		       struct sr_uring_flight **flight)
+{
+	const bool is_call = sr_uring_is_call(r);
 	struct sr_uring_flight *f;
 
-	*kernels = *r;
-	if (sr_uring_does(r->opcode) == SR_URING_CANCELS)
-		kernels->addr = flight_of(ring, r->addr);
-	/* One that fails ends the requests that are linked with it. */
-	if (!sr_uring_is_known(r) || (is_call && result < 0))
-		*kernels = instead(r, UNKNOWN_OPERATION);
-	else if (is_call)
-		*kernels = instead(r, IORING_OP_NOP);
-	f = new_flight(ring, kernels);
+	*kernels = kernels_request(ring, r, is_call, result);
+	*flight = NULL;
+	if (needs_no_flight(kernels))
+		return true;
+	*flight = f = new_flight(ring, kernels);
 	if (!f)
-		return NULL;
+		return false;
 	f->user_data = r->user_data;
 	f->is_call = is_call;
 	f->result = result;
-	if (r->opcode != IORING_OP_READ_FIXED && r->opcode != IORING_OP_WRITE_FIXED && needs_copy(f) && !give_copy(f, r, kernels)) {
+	f->name = new_name(ring, r->user_data);
+	if ((!is_registered(r) && needs_copy(f) && !give_copy(f, r, kernels)) || sr_map_put(&names, f->name, f, &(void *){NULL})) {
+		sr_free(f->copy);
 		sr_free(f);
-		return NULL;
+		return false;
 	}
 	if (!sr_uring_writes(r))
 		sr_pieces_expect(f->pieces, f->n);
 	else
 		f->n = 0;
-	kernels->user_data = (uintptr_t)f;
+	if (f->is_silent && f->effect == SR_URING_CLOSED)
+		ring->closing++;
+	kernels->user_data = f->name;
 	join(ring, f);
-	return f;
+	return true;
+}
+
+void sr_uring_has_submitted(struct sr_uring *ring, const struct io_uring_sqe *r)
+{
+	struct sr_uring *other;
+	const int32_t none = -1;
+
+	if (!sr_uring_is_known(r))
+		return;
+	switch (sr_uring_does(r->opcode)) {
+	case SR_URING_PROVIDES:
+		sr_uring_provide(ring, r);
+		break;
+	case SR_URING_UPDATES:
+		if (!chooses_places(r) && sr_is_readable((const void *)r->addr, r->len * sizeof(none)))
+			sr_uring_set_files(ring, (uint32_t)r->off, (const int32_t *)r->addr, r->len);
+		break;
+	case SR_URING_MESSAGES:
+		other = sr_uring_of(sr_uring_file(ring, r));
+		if (!other)
+			break;
+		other->is_messaged = true;
+		sr_uring_show_under_way(other);
+		break;
+	case SR_URING_CLOSES:
+		if (r->file_index)
+			sr_uring_set_files(ring, r->file_index - 1, &none, 1);
+		break;
+	default:
+		break;
+	}
+}
+
+static void write_again(const struct sr_uring_flight *f, size_t bytes)
+{
+	sr_pieces_write_again(f->fd, f->pieces, f->n, bytes, f->offset, f->output_flags);
 }
 
 void sr_uring_note(struct sr_uring *ring, const struct io_uring_sqe *r, uint32_t number)
 {
 	bool to_file = r->opcode == IORING_OP_WRITE || r->opcode == IORING_OP_WRITEV || r->opcode == IORING_OP_WRITE_FIXED;
-	struct sr_uring_flight *f = to_file && sr_uring_is_known(r) ? new_flight(ring, r) : NULL;
+	bool is_noted = sr_uring_is_known(r) && (to_file || effect_of(r) == SR_URING_PASSED);
+	struct sr_uring_flight *f = is_noted ? new_flight(ring, r) : NULL;
 
 	if (!f)
 		return;
 	f->number = number;
+	f->writes = to_file;
 	f->offset = (long)r->off;
 	f->output_flags = r->rw_flags & RWF_APPEND;
 	join(ring, f);
+	if (f->writes && f->is_silent) {
+		write_again(f, sr_iov_bytes(f->pieces, f->n));
+		sr_uring_forget(ring, f);
+	}
+}
+
+void sr_uring_do_again(struct sr_uring *ring, struct sr_uring_flight *f, const struct sr_uring_completion *c)
+{
+	if (f->writes && c->result > 0)
+		write_again(f, (size_t)c->result);
+	if (c->effect == SR_URING_PASSED && c->result >= 0)
+		sr_passed_fds(f->of_program, sr_fd_hold);
+	if (!(c->flags & IORING_CQE_F_MORE))
+		sr_uring_forget(ring, f);
 }
 
 /* What the kernel has written into its message that the program's is to have. */
@@ -226,10 +395,14 @@ static void end_message(const struct sr_uring_flight *f)
 	f->of_program->msg_flags = f->message->msg_flags;
 }
 
-void sr_uring_land(struct sr_uring_flight *f, int32_t result)
+void sr_uring_land(const struct sr_uring *ring, struct sr_uring_flight *f, int32_t result, uint32_t flags)
 {
+	const struct iovec *chosen = sr_uring_chosen(ring, f, flags);
+
 	if (result < 0)
 		return;
+	if (chosen)
+		sr_pieces_have_landed(chosen, 1, (uint64_t)result);
 	if (f->message && f->beside)
 		end_message(f);
 	if (f->copy && f->n)
@@ -238,8 +411,12 @@ void sr_uring_land(struct sr_uring_flight *f, int32_t result)
 	sr_pieces_have_landed(f->pieces + f->n, f->beside, UINT64_MAX);
 }
 
-void sr_uring_forget(struct sr_uring_flight *f)
+void sr_uring_forget(struct sr_uring *ring, struct sr_uring_flight *f)
 {
+	if (f->name)
+		sr_map_take(&names, f->name);
+	if (f->is_silent && f->effect == SR_URING_CLOSED)
+		ring->closing--;
 	*f->at = f->next;
 	if (f->next)
 		f->next->at = f->at;

@@ -31,10 +31,18 @@ static const uint8_t operations[] = {
     [IORING_OP_WRITE] = SR_URING_WRITES,
     [IORING_OP_FADVISE] = SR_URING_GIVES,
     [IORING_OP_SEND] = SR_URING_WRITES,
+    [IORING_OP_SEND_ZC] = SR_URING_WRITES,
+    [IORING_OP_SENDMSG_ZC] = SR_URING_WRITES_MESSAGE,
     [IORING_OP_RECV] = SR_URING_READS,
     [IORING_OP_EPOLL_CTL] = SR_URING_GIVES,
     [IORING_OP_SHUTDOWN] = SR_URING_GIVES,
     [IORING_OP_SOCKET] = SR_URING_OPENS,
+    [IORING_OP_PROVIDE_BUFFERS] = SR_URING_PROVIDES,
+    [IORING_OP_REMOVE_BUFFERS] = SR_URING_GIVES,
+    [IORING_OP_FILES_UPDATE] = SR_URING_UPDATES,
+    [IORING_OP_SPLICE] = SR_URING_MOVES_BYTES,
+    [IORING_OP_TEE] = SR_URING_MOVES_BYTES,
+    [IORING_OP_MSG_RING] = SR_URING_MESSAGES,
     [IORING_OP_OPENAT] = SR_URING_CALLS,
     [IORING_OP_OPENAT2] = SR_URING_CALLS,
     [IORING_OP_STATX] = SR_URING_CALLS,
@@ -52,19 +60,64 @@ enum sr_uring_does sr_uring_does(unsigned int opcode)
 	return opcode < sizeof(operations) ? operations[opcode] : SR_URING_UNKNOWN;
 }
 
-/* Buffers that the kernel chooses, completions left out, and descriptors without a number are of later kernels. */
+bool sr_uring_is_message(const struct io_uring_sqe *r)
+{
+	switch (r->opcode) {
+	case IORING_OP_SEND:
+	case IORING_OP_RECV:
+	case IORING_OP_SENDMSG:
+	case IORING_OP_RECVMSG:
+	case IORING_OP_SEND_ZC:
+	case IORING_OP_SENDMSG_ZC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool is_open(const struct io_uring_sqe *r)
+{
+	return r->opcode == IORING_OP_OPENAT || r->opcode == IORING_OP_OPENAT2;
+}
+
+static bool is_read(enum sr_uring_does what)
+{
+	return what == SR_URING_READS || what == SR_URING_READS_LIST || what == SR_URING_READS_MESSAGE;
+}
+
+/* Nothing says when a silent request has brought bytes, or a descriptor with a number. */
+static bool can_be_silent(const struct io_uring_sqe *r, enum sr_uring_does what)
+{
+	return !is_read(what) && ((what != SR_URING_ACCEPTS && what != SR_URING_OPENS) || r->file_index);
+}
+
+static bool is_call(const struct io_uring_sqe *r)
+{
+	return sr_uring_does(r->opcode) == SR_URING_CALLS && !(is_open(r) && r->file_index);
+}
+
 bool sr_uring_is_known(const struct io_uring_sqe *r)
 {
+	const uint16_t message_flags = IORING_RECVSEND_POLL_FIRST | IORING_RECV_MULTISHOT | IORING_RECVSEND_FIXED_BUF |
+				       IORING_SEND_ZC_REPORT_USAGE;
 	enum sr_uring_does what = sr_uring_does(r->opcode);
 
-	if (what == SR_URING_UNKNOWN || r->personality || r->flags & (IOSQE_BUFFER_SELECT | IOSQE_CQE_SKIP_SUCCESS))
+	if (what == SR_URING_UNKNOWN || (sr_uring_is_message(r) && r->ioprio & ~message_flags))
 		return false;
-	if (what == SR_URING_ACCEPTS || what == SR_URING_OPENS || what == SR_URING_CLOSES ||
-	    r->opcode == IORING_OP_OPENAT || r->opcode == IORING_OP_OPENAT2)
-		return !r->file_index;
-	if (what == SR_URING_CALLS)
+	if (r->flags & IOSQE_CQE_SKIP_SUCCESS && !can_be_silent(r, what))
+		return false;
+	if (r->flags & IOSQE_BUFFER_SELECT && (!is_read(what) || r->opcode == IORING_OP_READ_FIXED))
+		return false;
+	if (r->personality)
+		return false;
+	if (is_call(r))
 		return !(r->flags & IOSQE_FIXED_FILE);
 	return r->opcode != IORING_OP_POLL_REMOVE || !r->len;
+}
+
+bool sr_uring_is_call(const struct io_uring_sqe *r)
+{
+	return is_call(r) && sr_uring_is_known(r);
 }
 
 int sr_uring_file(const struct sr_uring *ring, const struct io_uring_sqe *r)
@@ -105,7 +158,7 @@ static uint64_t word_of(const struct io_uring_sqe *r, enum word word)
 
 long sr_uring_call(const struct io_uring_sqe *r, uint64_t a[6])
 {
-	if (sr_uring_does(r->opcode) != SR_URING_CALLS || !sr_uring_is_known(r))
+	if (!sr_uring_is_call(r))
 		return -1;
 	for (int i = 0; i < 6; i++)
 		a[i] = word_of(r, calls[r->opcode].arguments[i]);

@@ -18,24 +18,56 @@ struct sr_uring_side {
 struct sr_uring_flight {
 	struct sr_uring_flight *next, **at;
 	uint64_t user_data;
+	uint64_t name; /* the kernel's user_data */
 	uint32_t number; /* of the ring's requests */
 	uint8_t effect;
+	bool is_silent; /* it has no completion if it succeeds */
+	bool chooses; /* the kernel chooses the buffer, of this group: */
+	uint16_t group;
 	int32_t fd;
 	bool is_call;	/* the shim has made it as a system call: */
 	int32_t result; /* ... with this result */
 	/* Replay. */
+	bool writes; /* to a file */
 	long offset, output_flags;
 	/* What it reads, by its result, and what else it writes if it succeeds. */
 	struct iovec *pieces;
 	size_t n, beside;
 	/* The kernel fills this instead of the first n pieces; NULL: it fills these. */
 	char *copy;
-	struct msghdr *message; /* the kernel's; NULL: it is no message */
+	struct msghdr *message; /* the kernel's; NULL: the program's */
 	struct msghdr *of_program;
 };
 
+/* Buffers of which the kernel chooses one. */
+struct sr_uring_group {
+	uint16_t id;
+	struct iovec *buffers; /* by their numbers */
+	uint32_t room;
+	/* The program's ring of them, and how far it has been read; NULL: they are provided by requests. */
+	struct io_uring_buf_ring *ring;
+	uint32_t entries;
+	uint16_t seen;
+};
+
+/* The program's user_data of the last requests, by their names: of all processes that share the ring after a fork. */
+#define SR_URING_NAMES 4096
+struct sr_uring_names {
+	_Atomic uint32_t next;
+	uint64_t user_data[SR_URING_NAMES];
+};
+
+#define SR_URING_FDS 8
+
 struct sr_uring {
-	int fd;
+	struct sr_uring *next;
+	uint32_t users; /* calls of other threads that hold it */
+	bool has_ended; /* its descriptor is closed: the last user frees it */
+	int fd; /* one of: */
+	int fds[SR_URING_FDS];
+	uint32_t n_fds;
+	uint32_t number; /* the first descriptor's: in the names */
+	struct sr_uring_names *names;
 	struct io_uring_params params;
 	size_t rings_bytes, requests_bytes;
 	struct sr_uring_side program, kernel;
@@ -49,12 +81,24 @@ struct sr_uring {
 	/* Requests whose last completion the program has not been given.  A replay counts completions first. */
 	int32_t under_way;
 	uint32_t submitted;
+	uint32_t given; /* recording: where the program's completions end, if no other process has given it any */
+	bool polls;	  /* IORING_SETUP_SQPOLL: all that is there is submitted, whatever the program says */
+	bool is_messaged; /* other rings send messages to it */
+	uint32_t closing; /* requests under way that close descriptors and are silent */
 	struct sr_uring_flight *flights;
 	int32_t *results; /* of requests that were made as system calls, by their place in the ring */
 	/* Registered descriptors. */
 	int32_t *files;
 	uint32_t n_files;
+	struct sr_uring_group *groups;
+	uint32_t n_groups;
 };
+
+/* May it get completions that the program has not been given? */
+static inline bool sr_uring_is_awaited(const struct sr_uring *ring)
+{
+	return ring->under_way > 0 || ring->is_messaged;
+}
 
 /* A word of a ring that its other side may change. */
 static inline _Atomic uint32_t *sr_uring_word(const struct sr_uring_side *side, uint32_t offset)
@@ -95,6 +139,10 @@ enum sr_uring_does {
 	SR_URING_ACCEPTS,	/* a new socket, and the peer's address to `addr`, with its length at `addr2` */
 	SR_URING_OPENS,		/* a new socket */
 	SR_URING_CLOSES,
+	SR_URING_PROVIDES,	/* `fd` buffers of `len` bytes at `addr` */
+	SR_URING_UPDATES,	/* `len` registered descriptors from `off` on, from `addr` */
+	SR_URING_MOVES_BYTES,	/* from one descriptor to another */
+	SR_URING_MESSAGES,	/* a completion for the ring `fd` */
 	SR_URING_CANCELS,	/* the request whose user_data is `addr` */
 	SR_URING_CALLS,		/* what a system call does, too, which the shim makes when the request is submitted */
 };
@@ -102,8 +150,14 @@ enum sr_uring_does {
 enum sr_uring_does sr_uring_does(unsigned int opcode);
 bool sr_uring_writes(const struct io_uring_sqe *request);
 
+/* Does it send or receive?  These have flags of their own (ioprio). */
+bool sr_uring_is_message(const struct io_uring_sqe *request);
+
 /* Does the shim know the request as it is, with all its flags?  Others are refused. */
 bool sr_uring_is_known(const struct io_uring_sqe *request);
+
+/* Is it made as a system call?  Not a file that is opened without a number: the shim knows nothing of it. */
+bool sr_uring_is_call(const struct io_uring_sqe *request);
 
 /* The memory of a read or write: `one`, or the program's own list.  *n: 0 if it has none, or none that can be read. */
 const struct iovec *sr_uring_pieces(const struct io_uring_sqe *request, struct iovec *one, size_t *n);
@@ -114,20 +168,49 @@ const struct msghdr *sr_uring_message(const struct io_uring_sqe *request);
 int sr_uring_file(const struct sr_uring *ring, const struct io_uring_sqe *request);
 
 /*
- * Recording: makes the kernel's request of the program's.  result: of one that was made as a system call.  The flight is
- * the kernel's user_data.  NULL: no memory.  The ring is locked.
+ * Recording: makes the kernel's request of the program's.  result: of one that was made as a system call.  *flight: NULL for
+ * a silent one.  False: no memory.  The ring is locked.
  */
-struct sr_uring_flight *sr_uring_take_off(struct sr_uring *ring, const struct io_uring_sqe *request, int32_t result,
-					  struct io_uring_sqe *kernels);
+bool sr_uring_take_off(struct sr_uring *ring, const struct io_uring_sqe *request, int32_t result, struct io_uring_sqe *kernels,
+		       struct sr_uring_flight **flight);
 
-/* Replay: notes what the request, which has been submitted, is to write to a file. */
+/* What a submitted request changes in what is known of rings; in both runs. */
+void sr_uring_has_submitted(struct sr_uring *ring, const struct io_uring_sqe *request);
+
+/* Replay: notes a request that has been submitted, if it does something to files or descriptors when it ends. */
 void sr_uring_note(struct sr_uring *ring, const struct io_uring_sqe *request, uint32_t number);
+/* ... and does that. */
+void sr_uring_do_again(struct sr_uring *ring, struct sr_uring_flight *flight, const struct sr_uring_completion *c);
 
-/* What it read is in the program's memory, and listed as received.  result: of its completion. */
-void sr_uring_land(struct sr_uring_flight *flight, int32_t result);
+/* What it read is in the program's memory, and listed as received.  result, flags: of its completion. */
+void sr_uring_land(const struct sr_uring *ring, struct sr_uring_flight *flight, int32_t result, uint32_t flags);
 
 /* The request is no longer under way. */
-void sr_uring_forget(struct sr_uring_flight *flight);
+void sr_uring_forget(struct sr_uring *ring, struct sr_uring_flight *flight);
+
+/* By the kernel's user_data.  NULL: a silent request, or none of this process's. */
+struct sr_uring_flight *sr_uring_flight_named(uint64_t name);
+
+/* The kernel's user_data of a request under way that has the program's; and the other way round, for any process's. */
+uint64_t sr_uring_name_of(const struct sr_uring *ring, uint64_t user_data);
+uint64_t sr_uring_user_data_of(const struct sr_uring *ring, uint64_t name);
+
+/* Registered descriptors change. */
+void sr_uring_set_files(struct sr_uring *ring, uint32_t from, const int32_t *files, uint32_t n);
+
+/* ---------------------------------------------- buffers that the kernel chooses (uring_buffers.c) */
+
+/* False: no memory.  entries: of the program's ring. */
+bool sr_uring_add_buffer_ring(struct sr_uring *ring, const struct io_uring_buf_reg *registered);
+void sr_uring_remove_group(struct sr_uring *ring, uint16_t id);
+bool sr_uring_provide(struct sr_uring *ring, const struct io_uring_sqe *request);
+
+/* Call before completions are taken: finds what the program has put into its rings of buffers. */
+void sr_uring_find_provided(struct sr_uring *ring);
+
+/* The buffer that a completion names; NULL: none that is known. */
+const struct iovec *sr_uring_chosen(const struct sr_uring *ring, const struct sr_uring_flight *flight, uint32_t flags);
+void sr_uring_free_groups(struct sr_uring *ring);
 
 /* Recording: the ring is used by this thread. */
 void sr_uring_used(struct sr_uring *ring);
@@ -150,6 +233,8 @@ void sr_uring_watch_spins(void);
 /* Recording: this thread makes a call that can carry completions.  It has requests under way. */
 void sr_uring_can_carry(void);
 void sr_uring_may_spin(void);
+
+void sr_uring_names_continue_in_child(void);
 
 /* Says by a flag whether requests are under way. */
 void sr_uring_show_under_way(struct sr_uring *ring);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* uring_rings.c: makes rings, lets the program map them, and ends them with their descriptor. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -14,18 +15,23 @@
 #include "shim/memory/heap.h"
 #include "shim/memory/map.h"
 
+#define OF_POLLING_THREAD (IORING_SETUP_SQPOLL | IORING_SETUP_SQ_AFF)
+
 /* What an older kernel does not know, it refuses. */
 #define SETUP_FLAGS                                                                                                    \
 	(IORING_SETUP_IOPOLL | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP | IORING_SETUP_ATTACH_WQ | IORING_SETUP_R_DISABLED | \
 	 IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SINGLE_ISSUER |    \
-	 IORING_SETUP_DEFER_TASKRUN)
+	 IORING_SETUP_DEFER_TASKRUN | OF_POLLING_THREAD)
 #define FEATURES                                                                                                       \
 	(IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS |               \
 	 IORING_FEAT_CUR_PERSONALITY | IORING_FEAT_FAST_POLL | IORING_FEAT_POLL_32BITS | IORING_FEAT_EXT_ARG |             \
-	 IORING_FEAT_NATIVE_WORKERS)
+	 IORING_FEAT_SQPOLL_NONFIXED | IORING_FEAT_NATIVE_WORKERS | IORING_FEAT_RSRC_TAGS | IORING_FEAT_CQE_SKIP |             \
+	 IORING_FEAT_LINKED_FILE)
 
 uint32_t sr_urings;
 static struct sr_map rings; /* by descriptor + 1 */
+static struct sr_uring *first;
+static struct sr_lock list;
 
 struct sr_uring *sr_uring_of(int fd)
 {
@@ -34,7 +40,10 @@ struct sr_uring *sr_uring_of(int fd)
 
 void sr_uring_each(void (*f)(void *ring, void *argument), void *argument)
 {
-	sr_map_each(&rings, f, argument);
+	sr_lock(&list);
+	for (struct sr_uring *ring = first; ring; ring = ring->next)
+		f(ring, argument);
+	sr_unlock(&list);
 }
 
 /* ------------------------------------------------------------------- memory */
@@ -70,12 +79,15 @@ static void end_ring(struct sr_uring *ring)
 {
 	while (ring->flights) {
 		ring->flights->copy = NULL; /* never free: the kernel may fill it still */
-		sr_uring_forget(ring->flights);
+		sr_uring_forget(ring, ring->flights);
 	}
 	unmap_side(ring, &ring->program);
 	unmap_side(ring, &ring->kernel);
+	if (ring->names)
+		sr_sys_munmap(ring->names, sizeof(*ring->names));
 	sr_free(ring->results);
 	sr_free(ring->files);
+	sr_uring_free_groups(ring);
 	sr_free(ring);
 }
 
@@ -89,6 +101,8 @@ static void fill(struct sr_uring *ring)
 	sr_uring_store(to, p->sq_off.ring_entries, p->sq_entries);
 	sr_uring_store(to, p->cq_off.ring_mask, p->cq_entries - 1);
 	sr_uring_store(to, p->cq_off.ring_entries, p->cq_entries);
+	if (ring->polls)
+		sr_uring_store(to, p->sq_off.flags, IORING_SQ_NEED_WAKEUP);
 }
 
 /* fd: the kernel's ring, and -1 in a replay. */
@@ -99,17 +113,70 @@ static struct sr_uring *new_ring(const struct io_uring_params *p, int fd)
 	if (!ring)
 		return NULL;
 	ring->params = *p;
+	ring->polls = p->flags & IORING_SETUP_SQPOLL;
 	ring->rings_bytes = sr_page_up(larger(p->sq_off.array + p->sq_entries * sizeof(uint32_t),
 					      p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe)));
 	ring->requests_bytes = sr_page_up(p->sq_entries * sizeof(struct io_uring_sqe));
 	ring->results = sr_alloc(p->sq_entries * sizeof(*ring->results));
-	if (ring->results && map_side(ring, &ring->program, MAP_SHARED | MAP_ANONYMOUS, -1) &&
+	ring->names = map(sizeof(*ring->names), MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (ring->results && ring->names && map_side(ring, &ring->program, MAP_SHARED | MAP_ANONYMOUS, -1) &&
 	    (fd < 0 || map_side(ring, &ring->kernel, MAP_SHARED | MAP_POPULATE, fd))) {
 		fill(ring);
 		return ring;
 	}
 	end_ring(ring);
 	return NULL;
+}
+
+static void join(struct sr_uring *ring)
+{
+	sr_lock(&list);
+	ring->next = first;
+	first = ring;
+	sr_urings++;
+	sr_unlock(&list);
+}
+
+static void leave(struct sr_uring *ring)
+{
+	struct sr_uring **at = &first;
+	bool is_used;
+
+	sr_lock(&list);
+	while (*at != ring)
+		at = &(*at)->next;
+	*at = ring->next;
+	sr_urings--;
+	is_used = ring->users;
+	ring->has_ended = true;
+	sr_unlock(&list);
+	if (!is_used)
+		end_ring(ring);
+}
+
+struct sr_uring *sr_uring_hold(int fd)
+{
+	struct sr_uring *ring;
+
+	sr_lock(&list);
+	ring = sr_uring_of(fd);
+	if (ring)
+		ring->users++;
+	sr_unlock(&list);
+	return ring;
+}
+
+void sr_uring_drop(struct sr_uring *ring)
+{
+	bool is_last;
+
+	if (!ring)
+		return;
+	sr_lock(&list);
+	is_last = !--ring->users && ring->has_ended;
+	sr_unlock(&list);
+	if (is_last)
+		end_ring(ring);
 }
 
 /* Listener of descriptors that end. */
@@ -120,22 +187,91 @@ static void released(int fd)
 	if (!ring)
 		return;
 	sr_map_take(&rings, (uint64_t)fd + 1);
-	sr_urings--;
-	end_ring(ring);
+	for (uint32_t i = 0; i < ring->n_fds; i++)
+		if (ring->fds[i] == fd)
+			ring->fds[i--] = ring->fds[--ring->n_fds];
+	ring->fd = ring->fds[0];
+	if (ring->n_fds)
+		return;
+	leave(ring);
+}
+
+/* False: no memory, or too many. */
+static bool add_descriptor(struct sr_uring *ring, int fd)
+{
+	void *old;
+
+	if (ring->n_fds == SR_URING_FDS || sr_map_put(&rings, (uint64_t)fd + 1, ring, &old))
+		return false;
+	ring->fds[ring->n_fds++] = fd;
+	return true;
+}
+
+static void shared(int from, int to)
+{
+	struct sr_uring *ring = sr_uring_of(from);
+
+	if (ring)
+		add_descriptor(ring, to);
 }
 
 /* False: no memory. */
 static bool add(struct sr_uring *ring, int fd)
 {
-	void *old;
-
-	sr_fd_on_release(released);
+	sr_fd_listen(released, shared);
 	sr_uring_watch_spins();
 	ring->fd = fd;
-	if (sr_map_put(&rings, (uint64_t)fd + 1, ring, &old))
+	if (!add_descriptor(ring, fd))
 		return false;
-	sr_urings++;
+	ring->number = (uint32_t)fd;
+	join(ring);
 	return true;
+}
+
+/* What answers to io_uring_enter that it is none. */
+static void replace(void *of, void *argument)
+{
+	const struct sr_uring *ring = of;
+	long other = sr_syscall(SYS_eventfd2, 0, O_CLOEXEC, 0, 0, 0, 0);
+
+	for (uint32_t i = 0; i < ring->n_fds; i++) {
+		long kept = sr_syscall(SYS_fcntl, ring->fds[i], F_GETFD, 0, 0, 0, 0);
+
+		sr_syscall(SYS_dup3, other, ring->fds[i], kept & FD_CLOEXEC ? O_CLOEXEC : 0, 0, 0, 0);
+	}
+	sr_sys_close((int)other);
+}
+
+static void share(void *of, void *argument)
+{
+	((struct sr_uring *)of)->is_shared = true;
+}
+
+void sr_uring_forks(void)
+{
+	sr_uring_each(share, NULL);
+}
+
+static void free_lock(void *of, void *argument)
+{
+	((struct sr_uring *)of)->lock = (struct sr_lock){0};
+}
+
+void sr_uring_continue_in_child(void)
+{
+	list = (struct sr_lock){0};
+	sr_map_continue_in_child(&rings);
+	sr_uring_names_continue_in_child();
+	sr_uring_each(free_lock, NULL);
+}
+
+void sr_uring_forget_in_child(void)
+{
+	if (!sr_urings)
+		return;
+	sr_uring_continue_in_child();
+	sr_uring_each(replace, NULL);
+	sr_urings = 0;
 }
 
 /* -------------------------------------------------------------------- setup */
@@ -146,17 +282,27 @@ static uint64_t failed(int error)
 	return (uint64_t)-1;
 }
 
+/* As the kernel sees it. */
+static bool may_poll(uint32_t flags)
+{
+	const uint32_t others = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_DEFER_TASKRUN;
+
+	return flags & IORING_SETUP_SQPOLL ? !(flags & others) : !(flags & IORING_SETUP_SQ_AFF);
+}
+
 static int setup(const struct sr_call_desc *d, uint64_t entries, struct io_uring_params *p)
 {
 	uint64_t a[] = {entries, (uintptr_t)p};
+	const uint32_t flags = p->flags;
 	int fd;
 
-	/* Where it is no privilege, older kernels ask for one: programs go on without. */
-	if (p->flags & IORING_SETUP_SQPOLL)
-		return (int)failed(EPERM);
-	if (p->flags & ~SETUP_FLAGS)
+	if (flags & ~SETUP_FLAGS || !may_poll(flags))
 		return (int)failed(EINVAL);
+	/* The polling thread would be the one issuer. */
+	if (flags & IORING_SETUP_SQPOLL)
+		p->flags &= ~(uint32_t)(OF_POLLING_THREAD | IORING_SETUP_SINGLE_ISSUER);
 	fd = (int)sr_real(d, a);
+	p->flags = flags;
 	if (fd >= 0 && !(p->features & IORING_FEAT_SINGLE_MMAP)) {
 		sr_sys_close(fd);
 		return (int)failed(ENOSYS);

@@ -32,7 +32,7 @@ enum sr_threads_mode {
 };
 
 enum sr_children_mode {
-	SR_CHILDREN_AUTO, /* by whether the process is linked with verbs */
+	SR_CHILDREN_AUTO, /* by whether the process is linked with verbs, or has a ring of io_uring */
 	SR_CHILDREN_ON,
 	SR_CHILDREN_OFF,
 };

@@ -11,11 +11,17 @@ enum sr_uring_effect {
 	SR_URING_OPENED, /* its result is a new descriptor */
 	SR_URING_CLOSED, /* the descriptor is closed */
 	SR_URING_MOVED,  /* the descriptor's position has moved on by its result */
+	SR_URING_CLOSED_SILENTLY, /* the same, and the program gets no completion */
+	SR_URING_TAKEN,  /* another process has given it to the program, and taken it */
+	SR_URING_PASSED, /* descriptors may have come with a message */
 };
+
+/* A completion of no request that this process has submitted to the ring: of a message, a tag, or another process's. */
+#define SR_URING_FOREIGN UINT32_MAX
 
 struct sr_uring_completion {
 	int32_t ring;	 /* its descriptor */
-	uint32_t request; /* the number of the ring's request, from 0 on */
+	uint32_t request; /* the number of the ring's request, from 0 on, or SR_URING_FOREIGN */
 	uint64_t user_data;
 	int32_t result;
 	uint32_t flags;

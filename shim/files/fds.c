@@ -63,10 +63,12 @@ void sr_fd_capture(int fd)
 }
 
 static void (*release_listener)(int fd);
+static void (*share_listener)(int from, int to);
 
-void sr_fd_on_release(void (*listener)(int fd))
+void sr_fd_listen(void (*on_release)(int fd), void (*on_share)(int from, int to))
 {
-	release_listener = listener;
+	release_listener = on_release;
+	share_listener = on_share;
 }
 
 void sr_fd_release(int fd)
@@ -77,6 +79,18 @@ void sr_fd_release(int fd)
 		release_listener(fd);
 	atomic_fetch_and_explicit(&captured[fd / 64], ~(1ull << (fd % 64)), memory_order_relaxed);
 	note_change(fd);
+}
+
+void sr_fd_share(int from, int to)
+{
+	if (from == to)
+		return;
+	sr_fd_release(to);
+	if (!sr_fd_captured(from))
+		return;
+	sr_fd_capture(to);
+	if (share_listener)
+		share_listener(from, to);
 }
 
 bool sr_fd_next_change(int32_t *fd, bool *open)

@@ -26,8 +26,11 @@ bool sr_fd_captured(int fd);
 void sr_fd_capture(int fd);
 void sr_fd_release(int fd);
 
-/* The listener is called when a captured descriptor ends, before the number is free. */
-void sr_fd_on_release(void (*listener)(int fd));
+/* `to` is a duplicate of `from`: it is captured if that is. */
+void sr_fd_share(int from, int to);
+
+/* The first listener is called when a captured descriptor ends, before the number is free; the second for a duplicate of one. */
+void sr_fd_listen(void (*on_release)(int fd), void (*on_share)(int from, int to));
 
 /*
  * librdmacm opens descriptors that its caller may never see, in the program's thread or in a

@@ -99,15 +99,10 @@ SR_EXPORT void closefrom(int lowest)
 			close((int)fd);
 }
 
-/* A duplicate of a captured descriptor is captured as well. */
 static int share_capture(int from, int to)
 {
-	if (to < 0)
-		return to;
-	if (sr_fd_captured(from))
-		sr_fd_capture(to);
-	else
-		sr_fd_release(to);
+	if (to >= 0)
+		sr_fd_share(from, to);
 	return to;
 }
 

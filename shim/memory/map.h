@@ -65,4 +65,10 @@ void *sr_map_take(struct sr_map *m, uint64_t key);
 /* Calls f for every value. The map is locked, so no value is removed meanwhile. */
 void sr_map_each(struct sr_map *m, void (*f)(void *value, void *argument), void *argument);
 
+/* In a child of a fork: whoever had the lock was a thread of the parent's. */
+static inline void sr_map_continue_in_child(struct sr_map *m)
+{
+	m->lock = (struct sr_lock){0};
+}
+
 #endif

@@ -25,6 +25,7 @@
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
 #include "shim/files/own_fds.h"
+#include "shim/files/passed_fds.h"
 #include "shim/process/ids.h"
 #include "logd/base/say.h"
 #include "shim/signals/signals.h"
@@ -109,14 +110,6 @@ void sr_replayed_pair(const struct sr_call_desc *d, uint64_t *a, uint64_t result
 		    fds[1]);
 }
 
-static void share_capture(int from, int to)
-{
-	if (sr_fd_captured(from))
-		sr_fd_capture(to);
-	else
-		sr_fd_release(to);
-}
-
 uint64_t sr_invoke_dup(const struct sr_call_desc *d, uint64_t *a)
 {
 	int result;
@@ -127,7 +120,7 @@ uint64_t sr_invoke_dup(const struct sr_call_desc *d, uint64_t *a)
 	}
 	result = (int)sr_real(d, a);
 	if (result >= 0)
-		share_capture((int)a[0], result);
+		sr_fd_share((int)a[0], result);
 	return (uint64_t)(int64_t)result;
 }
 
@@ -139,7 +132,7 @@ void sr_replayed_dup(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 	if (to < 0 || from == to || sr_is_own_fd(to))
 		return;
 	sr_syscall(SYS_dup3, from, to, d->nargs > 2 ? (long)a[2] : 0, 0, 0, 0);
-	share_capture(from, to);
+	sr_fd_share(from, to);
 	sr_changes_duplicated(from, to);
 }
 
@@ -382,33 +375,19 @@ void sr_replayed_ioctl(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 
 /* ---------------------------------------------------------------- messages */
 
-static void take_descriptors(const struct msghdr *m, void (*take)(int fd))
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR((struct msghdr *)m, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			take(fd);
-		}
-	}
-}
-
 uint64_t sr_invoke_recvmsg(const struct sr_call_desc *d, uint64_t *a)
 {
 	ssize_t result = (ssize_t)sr_real(d, a);
 
 	if (result >= 0 && sr_fd_captured((int)a[0]))
-		take_descriptors((const struct msghdr *)a[1], sr_fd_capture);
+		sr_passed_fds((const struct msghdr *)a[1], sr_fd_capture);
 	return (uint64_t)result;
 }
 
 void sr_replayed_recvmsg(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	if ((ssize_t)result >= 0)
-		take_descriptors((const struct msghdr *)a[1], sr_fd_hold);
+		sr_passed_fds((const struct msghdr *)a[1], sr_fd_hold);
 }
 
 /*
@@ -469,8 +448,8 @@ uint64_t sr_invoke_fcntl(const struct sr_call_desc *d, uint64_t *a)
 {
 	int result = (int)sr_real(d, a);
 
-	if (result >= 0 && duplicates((int)a[1]) && sr_fd_captured((int)a[0]))
-		sr_fd_capture(result);
+	if (result >= 0 && duplicates((int)a[1]))
+		sr_fd_share((int)a[0], result);
 	return (uint64_t)(int64_t)result;
 }
 
@@ -495,7 +474,7 @@ void sr_replayed_fcntl(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 		return;
 	sr_syscall(SYS_dup3, (long)a[0], (long)(int)result, a[1] == F_DUPFD_CLOEXEC ? O_CLOEXEC : 0,
 		   0, 0, 0);
-	share_capture((int)a[0], (int)result);
+	sr_fd_share((int)a[0], (int)result);
 	sr_changes_duplicated((int)a[0], (int)result);
 }
 

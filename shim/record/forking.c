@@ -10,6 +10,7 @@
 #include "logd/base/rawsys.h"
 #include "logd/ring/protocol.h"
 #include "logd/trace/format.h"
+#include "shim/async/uring.h"
 #include "shim/calls/trap/trap.h"
 #include "shim/core/order.h"
 #include "shim/core/run_token.h"
@@ -42,12 +43,8 @@ static int add_image(char *path, size_t size, int32_t rank, const struct sr_imag
 	return n;
 }
 
-static bool are_recorded(const struct sr_settings *s)
-{
-	if (s->children == SR_CHILDREN_AUTO)
-		return sr_process_uses_verbs();
-	return s->children == SR_CHILDREN_ON;
-}
+/* Otherwise those that inherit a ring of io_uring: it needs the shim. */
+static bool are_all_recorded;
 
 void sr_record_expect_forks(const struct sr_settings *s, const struct sr_image_origin *image)
 {
@@ -64,8 +61,9 @@ void sr_record_expect_forks(const struct sr_settings *s, const struct sr_image_o
 	if (n < sizeof(directory))
 		n += (size_t)add_image(directory + n, sizeof(directory) - n, s->rank, image);
 	/* A child's directory has to fit as well. */
-	if (n + 64 > sizeof(directory) || !are_recorded(s))
+	if (n + 64 > sizeof(directory) || s->children == SR_CHILDREN_OFF)
 		directory[0] = 0;
+	are_all_recorded = s->children == SR_CHILDREN_ON || sr_process_uses_verbs();
 }
 
 /*
@@ -74,7 +72,7 @@ void sr_record_expect_forks(const struct sr_settings *s, const struct sr_image_o
  */
 uint32_t sr_record_forks(struct sr_thread *t)
 {
-	bool may = directory[0] && sr_trap_is_on && !sr_contexts_seen() &&
+	bool may = directory[0] && (are_all_recorded || sr_urings) && sr_trap_is_on && !sr_contexts_seen() &&
 		   (!sr_threaded || sr_serial) && sr_record_is_process() && !t->silent &&
 		   sr_recorder.client.state == SR_CLIENT_LIVE;
 	struct sr_fork_payload fork = {0};
@@ -85,6 +83,7 @@ uint32_t sr_record_forks(struct sr_thread *t)
 		sr_record_start_thread(t);
 	if (sr_serial && sr_threaded)
 		sr_serial_arrive(t, NULL);
+	sr_uring_forks();
 	fork.child = atomic_fetch_add(&children, 1) + 1;
 	sr_record_note(t, SR_REC_FORK, &fork, sizeof(fork));
 	return fork.child;
@@ -101,6 +100,7 @@ static void be_alone(struct sr_thread *t)
 		sr_token_forget_others(&t->run_token);
 	sr_signals_continue_in_child();
 	sr_clocks_forget_in_child();
+	sr_uring_continue_in_child();
 }
 
 void sr_record_continues(struct sr_thread *t, uint32_t child)

@@ -3,6 +3,7 @@
 
 #include "logd/base/say.h"
 #include "logd/ring/socket_path.h"
+#include "shim/async/uring.h"
 #include "shim/core/engine.h"
 #include "shim/core/order.h"
 #include "shim/core/run_token.h"
@@ -93,6 +94,7 @@ void sr_record_forget(void)
 	sr_engine = NULL;
 	sr_signals_forget_in_child();
 	sr_tsc_forget_in_child();
+	sr_uring_forget_in_child();
 	sr_files_stop();
 	sr_threaded = sr_serial = false;
 	sr_client_abandon(&sr_recorder.client);

@@ -314,10 +314,11 @@ static long handle(const struct sr_trapped *c);
 /* Some requests are made as system calls of their own (async/uring.h). */
 static long enter_ring(const struct sr_trapped *c)
 {
-	struct sr_uring *ring = sr_uring_of((int)c->a[0]);
+	struct sr_uring *ring = sr_urings ? sr_uring_hold((int)c->a[0]) : NULL;
 	uint32_t n = ring ? sr_uring_pending(ring, (uint32_t)c->a[1]) : 0;
 	uint64_t a[SR_MAX_ARGS + 1];
 	struct sr_trapped call = *c;
+	long result;
 
 	call.a = a;
 	for (uint32_t i = 0; i < n; i++) {
@@ -325,7 +326,9 @@ static long enter_ring(const struct sr_trapped *c)
 		if (call.nr >= 0)
 			sr_uring_made(ring, i, handle(&call));
 	}
-	return sr_make_call(c, SR_CALL_io_uring_enter);
+	result = sr_make_call(c, SR_CALL_io_uring_enter);
+	sr_uring_drop(ring);
+	return result;
 }
 
 static long wait_for_child(const struct sr_trapped *c)

@@ -4,11 +4,12 @@
 
     uring.py [RUNS [CASE...]]
 
-Each case of tests/programs/uring is recorded, and replayed without the files; see tests/lib/asynchronous.py.
+Each case of tests/programs/uring and uring_newer is recorded, and replayed without the files; see tests/lib/asynchronous.py.
 """
 
 import os
 import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
@@ -16,15 +17,18 @@ import asynchronous
 import cases
 from harness import BUILD
 
-PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "uring")
+PROGRAM, NEWER = (os.path.join(os.path.realpath(BUILD), "tests", "programs", name) for name in ("uring", "uring_newer"))
 FIO = {"fio": [], "fio_registered": ["--fixedbufs", "--registerfiles"]}
+OF_NEWER = subprocess.run([NEWER], capture_output=True).stdout.decode().split()
 
 
 def problem(directory, case, n):
     if case in FIO:
         return asynchronous.problem_of_fio(directory, "io_uring", FIO[case])
-    return asynchronous.problem(directory, PROGRAM, case, "io_uring_enter")
+    # A child that is not recorded cannot use the ring.
+    os.environ["SREPLAY_CHILDREN"] = "off" if case == "refused" else "auto"
+    return asynchronous.problem(directory, NEWER if case in OF_NEWER else PROGRAM, case, "io_uring_enter")
 
 
 if __name__ == "__main__":
-    cases.main(PROGRAM, problem, more=list(FIO) if shutil.which("fio") else [])
+    cases.main(PROGRAM, problem, more=OF_NEWER + (list(FIO) if shutil.which("fio") else []))

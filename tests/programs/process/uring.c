@@ -23,75 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "asynchronous.h"
+#include "uring_requests.h"
 
-#define BLOCK  4096
 #define BLOCKS 64
-
-/* Something that another run does not have. */
-static void fill(void *bytes, size_t n)
-{
-	unsigned char *p = bytes;
-	struct timespec now;
-	uint64_t x;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	x = (uint64_t)now.tv_nsec | 1;
-	for (size_t i = 0; i < n; i++) {
-		x = x * 6364136223846793005ull + 1442695040888963407ull;
-		p[i] = (unsigned char)(x >> 56);
-	}
-}
-
-static struct io_uring set_up(unsigned int entries, unsigned int flags)
-{
-	struct io_uring ring;
-	int err = io_uring_queue_init(entries, &ring, flags);
-
-	if (err) {
-		fprintf(out, "no ring: %s\n", strerror(-err));
-		fclose(out);
-		exit(3);
-	}
-	return ring;
-}
-
-static struct io_uring_sqe *next(struct io_uring *ring, uint64_t name)
-{
-	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
-
-	sqe->user_data = name;
-	return sqe;
-}
-
-/* io_uring_prep_* clears the name. */
-#define REQUEST(ring, name, what, ...)                  \
-	do {                                            \
-		struct io_uring_sqe *sqe = next(ring, 0); \
-		io_uring_prep_##what(sqe __VA_OPT__(,) __VA_ARGS__); \
-		sqe->user_data = (name);                \
-	} while (0)
-
-struct ended {
-	uint64_t name;
-	int result;
-};
-
-static struct ended take(struct io_uring *ring)
-{
-	struct io_uring_cqe *cqe;
-	struct ended e = {0};
-	int err = io_uring_wait_cqe(ring, &cqe);
-
-	if (err) {
-		fprintf(out, "wait: %d\n", err);
-		return e;
-	}
-	e = (struct ended){cqe->user_data, cqe->res};
-	fprintf(out, "%ld: %d flags %#x\n", (long)e.name, e.result, cqe->flags);
-	io_uring_cqe_seen(ring, cqe);
-	return e;
-}
 
 /* ---------------------------------------------------------------------- files */
 
@@ -155,12 +89,6 @@ static void registered(void)
 	take(&ring);
 	fprintf(out, "text: %.11s\n", again);
 	io_uring_queue_exit(&ring);
-}
-
-/* The next request waits for it. */
-static void link_last(struct io_uring *ring)
-{
-	ring->sq.sqes[(ring->sq.sqe_tail - 1) & *ring->sq.kring_mask].flags |= IOSQE_IO_LINK;
 }
 
 /* Opens, names, looks at and removes files; a chain writes one, and closes it. */
@@ -418,16 +346,16 @@ static void threads(void)
 	fprintf(out, "results: %016lx %016lx %016lx\n", (long)results[0], (long)results[1], (long)results[2]);
 }
 
-/* What older kernels do not know: refused in a recording as they refuse it. */
+/* What older kernels do not know, and what a replay could not do: refused in a recording as they refuse it. */
 static void unknown(void)
 {
 	struct io_uring ring = set_up(4, 0), none;
 	struct io_uring_probe *probe = io_uring_get_probe_ring(&ring);
 
-	fprintf(out, "polling thread: %d\n", io_uring_queue_init(4, &none, IORING_SETUP_SQPOLL) < 0);
-	fprintf(out, "splice: %d, read: %d\n", io_uring_opcode_supported(probe, IORING_OP_SPLICE),
+	fprintf(out, "large requests: %d\n", io_uring_queue_init(4, &none, IORING_SETUP_SQE128) < 0);
+	fprintf(out, "attributes: %d, read: %d\n", io_uring_opcode_supported(probe, IORING_OP_FSETXATTR),
 		io_uring_opcode_supported(probe, IORING_OP_READ));
-	REQUEST(&ring, 1, splice, 0, -1, 1, -1, 1, 0);
+	REQUEST(&ring, 1, splice, in, -1, file, -1, 1, 0);
 	io_uring_submit(&ring);
 	take(&ring);
 	fprintf(out, "ring descriptor: %d\n", io_uring_register_ring_fd(&ring) == 1);
