@@ -52,7 +52,7 @@ void sr_value_from_outside(const struct sr_value *v)
 /* ----------------------------------------------------------------- messages */
 
 /* A longer value is compared in pieces of this many bytes. */
-#define PIECE 16384
+#define PIECE 4096
 
 struct difference {
 	bool any;
