@@ -275,24 +275,32 @@ void sr_exposed_remove(void *addr, size_t length)
 	exposed_unlock(&mask);
 }
 
-void sr_exposed_forget(void *addr, size_t length)
+/* Forgets the exposed pages from there on.  Returns where there are no more.  The kernel takes as long for one page as for many. */
+static uintptr_t forget_run(uintptr_t begin, uintptr_t end)
 {
-	uintptr_t at = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
-	uint64_t mask;
+	uintptr_t at = begin;
+	struct page *p;
 
-	exposed_lock(&mask);
-	event_begin(exposed_self.fault, SR_EXPOSED_AT_CALL, 0, 0);
-	for (; at < end; at = next_page(at)) {
-		struct page *p = page_at(at);
-
-		if (!p || p->state == PAGE_NONE)
-			continue;
+	for (; at < end && (p = page_at(at)) && p->state != PAGE_NONE; at += PAGE) {
 		p->silent = true;
 		if (p->state != PAGE_PROTECTED)
 			page_protect(at);
 		page_forget(p);
-		map_drop(at);
 	}
+	if (at > begin)
+		map_drop(begin, at);
+	return at;
+}
+
+void sr_exposed_forget(void *addr, size_t length)
+{
+	const uintptr_t end = (uintptr_t)addr + length;
+	uint64_t mask;
+
+	exposed_lock(&mask);
+	event_begin(exposed_self.fault, SR_EXPOSED_AT_CALL, 0, 0);
+	for (uintptr_t at = (uintptr_t)addr & PAGE_MASK; at < end; at = next_page(at))
+		at = forget_run(at, end);
 	event_end();
 	exposed_unlock(&mask);
 }

@@ -357,6 +357,13 @@ static long move_back(uintptr_t begin, size_t size)
 			  MREMAP_MAYMOVE | MREMAP_FIXED, (long)begin, 0);
 }
 
+static void drop_shadow(uintptr_t begin, size_t size)
+{
+	sr_syscall(SYS_fallocate, shadow_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		   (long)offset_of(begin), (long)size, 0, 0);
+	sr_sys_munmap(shadow_of(begin), size);
+}
+
 atomic_uint_fast64_t pages_returned;
 
 void map_return(uintptr_t begin, uintptr_t end)
@@ -370,20 +377,18 @@ void map_return(uintptr_t begin, uintptr_t end)
 	 */
 	for (uintptr_t v = begin; v < end; v += PAGE)
 		move_back(v, PAGE);
-	sr_syscall(SYS_fallocate, shadow_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-		   (long)offset_of(begin), (long)size, 0, 0);
-	sr_sys_munmap(shadow_of(begin), size);
+	drop_shadow(begin, size);
 	atomic_fetch_add(&pages_returned, 1);
 }
 
-void map_drop(uintptr_t user)
+void map_drop(uintptr_t begin, uintptr_t end)
 {
+	size_t size = end - begin;
+
 	end_waits();
 	atomic_fetch_add(&pages_returned, 1);
-	sr_sys_munmap((void *)backing_at(user), PAGE);
-	sr_syscall(SYS_fallocate, shadow_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-		   (long)offset_of(user), PAGE, 0, 0);
-	sr_sys_munmap(shadow_of(user), PAGE);
+	sr_sys_munmap((void *)backing_at(begin), size);
+	drop_shadow(begin, size);
 }
 
 /*

@@ -25,8 +25,8 @@ void map_return_in_child(uintptr_t begin, uintptr_t end);
 void map_forget(void);
 int map_fd(void);
 
-/* Unmaps one page's backing mapping and shadow copy; what is at the program's address stays. */
-void map_drop(uintptr_t user);
+/* Unmaps the backing mapping and the shadow copy of neighbouring pages; what is at the program's addresses stays. */
+void map_drop(uintptr_t begin, uintptr_t end);
 
 /* Sets what the program may do at its address.  -errno. */
 int map_protect(uintptr_t user, int prot);
