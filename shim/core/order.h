@@ -60,7 +60,7 @@ static inline bool sr_found_nothing(const struct sr_call_desc *d, uint64_t resul
 	return d->idle != -1 || error == EAGAIN;
 }
 
-/* Value of sr_call_head.error: the thread was cancelled in this call. */
-#define SR_ERROR_CANCELLED (-1)
+/* Value of sr_call_head.error: the thread was cancelled in this call.  No program sets errno to that; libaudit sets it to -1. */
+#define SR_ERROR_CANCELLED INT32_MIN
 
 #endif

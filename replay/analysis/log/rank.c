@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "logd/trace/read_trace.h"
+#include "shim/core/order.h"
 #include "shim/core/call.h"
 
 /* The thread's last call, as SR_REC_REPEAT stands for it. */
@@ -270,7 +271,7 @@ static int take_call(const struct sr_log_rank *r, struct source *s, enum sr_what
 		s->last = number_at(e, 1);
 	numbers = p + e->size - head.orders * sizeof(uint64_t);
 	s->call = (struct sr_log_call){
-	    .what = head.error == -1 ? SR_WHAT_NOTHING : what, /* cancelled: no results */
+	    .what = head.error == SR_ERROR_CANCELLED ? SR_WHAT_NOTHING : what, /* cancelled: no results */
 	    .thread = s->thread,
 	    .is_wanted = what == SR_WHAT_NOTHING && place,
 	    .sn = e->sn,

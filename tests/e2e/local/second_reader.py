@@ -28,6 +28,7 @@ REPEAT, EXIT, MARK, HEAP, CLOCK, SIGNAL, EXEC, WINDOW, REGION, WINDOW_COUNTS, BA
 LENGTHS = {REPEAT: 8, EXIT: 16, HEAP: 16, SIGNAL: 176, REGION: 24, BATON: 32, CONNECTION: 24, CYCLE: 16}
 
 
+CANCELLED = -2**31
 CODECS = collections.Counter()
 CYCLES = [] # how many calls each has
 
@@ -240,7 +241,7 @@ def call(schema, number, payload):
     end = len(payload) - 8 * events
     given, back = Bytes(payload[24:24 + in_size]), Bytes(payload[24 + in_size:end])
     found = {"call": described["name"], "site": hex(site), "errno": error, "in": fields(schema["structs"], described["in"], given),
-             "out": {} if error == -1 else fields(schema["structs"], described["out"], back),
+             "out": {} if error == CANCELLED else fields(schema["structs"], described["out"], back),
              "order": list(struct.unpack_from("<%dQ" % events, payload, end))}
     want(not given.left() and not back.left(), described["name"], "has more than its values")
     return found

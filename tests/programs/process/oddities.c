@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -310,6 +311,19 @@ static void standard_output(void)
 	fprintf(out, "%ld %ld %ld %d %d %d\n", at, sought, end, fsync(1), fdatasync(1), posix_fadvise(1, 0, 0, POSIX_FADV_SEQUENTIAL));
 }
 
+/* libaudit sets it to -1. */
+static void odd_errno(void)
+{
+	const int values[] = {-1, -2, 4096, INT_MAX};
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		errno = values[i];
+		getppid();
+		close(dup(1));
+		fprintf(out, "%d\n", errno);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -321,6 +335,7 @@ static const struct {
     {"two_views", two_views},         {"kernel_writes", kernel_writes},
     {"no_memory", no_memory},         {"scheduling", scheduling},
     {"raw_timers", raw_timers},       {"proc_paths", proc_paths},       {"standard_output", standard_output},
+    {"odd_errno", odd_errno},
 };
 
 int main(int argc, char **argv)
