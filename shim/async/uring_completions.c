@@ -295,6 +295,7 @@ void sr_uring_looks(void *site)
 
 uint64_t sr_invoke_io_uring_arrivals(const struct sr_call_desc *d, uint64_t *a)
 {
+	sr_engine_regains(&sr_self, d);
 	sr_uring_harvest();
 	return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "logd/base/rawsys.h"
 #include "shim/async/uring_ring.h"
+#include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
 #include "shim/files/uncompared.h"
@@ -199,6 +200,9 @@ uint64_t sr_invoke_io_uring_enter(const struct sr_call_desc *d, uint64_t *a)
 		return (uint64_t)-1;
 	}
 	sr_uring_used(ring);
+	/* Other threads look at the program's rings: these change as a part of this call's end, unless it waits before. */
+	if (!(flags & IORING_ENTER_GETEVENTS && a[2]))
+		sr_engine_regains(&sr_self, d);
 	if (ring->polls)
 		taken = submit_all(ring, wanted);
 	else if (wanted)
@@ -208,6 +212,7 @@ uint64_t sr_invoke_io_uring_enter(const struct sr_call_desc *d, uint64_t *a)
 		result = wait_for_completions(d, a, flags);
 		error = errno;
 	}
+	sr_engine_regains(&sr_self, d);
 	sr_uring_harvest();
 	/* The ring itself may have been closed by a request. */
 	if (sr_uring_waits())

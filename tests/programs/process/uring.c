@@ -346,6 +346,45 @@ static void threads(void)
 	fprintf(out, "results: %016lx %016lx %016lx\n", (long)results[0], (long)results[1], (long)results[2]);
 }
 
+static pthread_mutex_t between = PTHREAD_MUTEX_INITIALIZER;
+
+/* Looks at the ring that the other thread submits to, again and again: how much it finds each time differs from run to run. */
+static void *take_all(void *of)
+{
+	struct io_uring *ring = of;
+	struct io_uring_cqe *cqe[8];
+	unsigned int n;
+
+	for (unsigned int taken = 0; taken < 2000; taken += n) {
+		if (!(n = io_uring_peek_batch_cqe(ring, cqe, 8)) && !io_uring_wait_cqe(ring, cqe))
+			n = 1;
+		for (unsigned int i = 0; i < n; i++)
+			fprintf(out, "%u of %u, %d\n", (unsigned int)cqe[i]->user_data, n, cqe[i]->res);
+		io_uring_cq_advance(ring, n);
+		pthread_mutex_lock(&between);
+		pthread_mutex_unlock(&between);
+	}
+	return NULL;
+}
+
+static void shared(void)
+{
+	static unsigned char bytes[BLOCK];
+	struct io_uring ring = set_up(64, 0);
+	pthread_t taker;
+
+	pthread_create(&taker, NULL, take_all, &ring);
+	for (unsigned int i = 0; i < 1000; i++) {
+		pthread_mutex_lock(&between);
+		REQUEST(&ring, 2 * i, write, file, bytes, BLOCK, (i % BLOCKS) * BLOCK);
+		REQUEST(&ring, 2 * i + 1, nop);
+		io_uring_submit(&ring);
+		pthread_mutex_unlock(&between);
+	}
+	pthread_join(taker, NULL);
+	io_uring_queue_exit(&ring);
+}
+
 /* What older kernels do not know, and what a replay could not do: refused in a recording as they refuse it. */
 static void unknown(void)
 {
@@ -367,7 +406,7 @@ static void unknown(void)
 static const struct a_case cases[] = {
     {"blocks", blocks},	    {"registered", registered}, {"names", names},     {"copies", copies},
     {"sockets", sockets},   {"timeouts", timeouts},	{"by_descriptor", by_descriptor},
-    {"spins", spins},	    {"threads", threads},	{"unknown", unknown},
+    {"spins", spins},	    {"threads", threads},	{"shared", shared},	{"unknown", unknown},
 };
 
 int main(int argc, char **argv)
