@@ -31,15 +31,6 @@ static const uint16_t harmless[] = {
     SYS_sched_get_priority_min,
     SYS_modify_ldt,
     SYS_chroot,
-    SYS_setuid,
-    SYS_setgid,
-    SYS_setreuid,
-    SYS_setregid,
-    SYS_setresuid,
-    SYS_setresgid,
-    SYS_setgroups,
-    SYS_setfsuid,
-    SYS_setfsgid,
     SYS_personality,
     SYS_seccomp,
     SYS_unshare,
@@ -48,6 +39,16 @@ static const uint16_t harmless[] = {
     SYS_landlock_add_rule,
     SYS_landlock_restrict_self,
 };
+
+/*
+ * Who the process is.  A replay does not become another user.  In a process with threads libc makes each of these in all of them, in
+ * handlers of a signal of its own, which come anywhere: there they are not recorded.
+ */
+static bool is_identity(long nr)
+{
+	return nr == SYS_setuid || nr == SYS_setgid || nr == SYS_setreuid || nr == SYS_setregid || nr == SYS_setresuid ||
+	       nr == SYS_setresgid || nr == SYS_setgroups || nr == SYS_setfsuid || nr == SYS_setfsgid;
+}
 
 static uint64_t is_harmless[SR_TRAP_CALLS / 64];
 
@@ -59,6 +60,8 @@ void sr_syscalls_list_harmless(void)
 
 bool sr_syscall_is_harmless(long nr)
 {
+	if (sr_threaded && is_identity(nr))
+		return true;
 	return nr >= 0 && nr < SR_TRAP_CALLS && is_harmless[nr / 64] >> (nr % 64) & 1;
 }
 

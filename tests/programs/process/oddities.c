@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <grp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sem.h>
@@ -324,6 +326,23 @@ static void odd_errno(void)
 	}
 }
 
+/* As setpriv does: it keeps the right to change the group when it has become another user, and then gives that up. */
+static void identity(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct sets[2] = {{.effective = 1 << CAP_SETGID, .permitted = 1 << CAP_SETGID}};
+	uid_t real, effective, saved;
+
+	show("keep", prctl(PR_SET_KEEPCAPS, 1));
+	show("groups", setgroups(0, NULL));
+	show("user", setresuid(65534, 65534, 65534));
+	show("capabilities", syscall(SYS_capset, &header, sets));
+	show("group", setresgid(65534, 65534, 65534));
+	getresuid(&real, &effective, &saved);
+	fprintf(out, "%d %d %d\n", (int)real, (int)effective, (int)saved);
+	show("back", setuid(0));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -335,7 +354,7 @@ static const struct {
     {"two_views", two_views},         {"kernel_writes", kernel_writes},
     {"no_memory", no_memory},         {"scheduling", scheduling},
     {"raw_timers", raw_timers},       {"proc_paths", proc_paths},       {"standard_output", standard_output},
-    {"odd_errno", odd_errno},
+    {"odd_errno", odd_errno},         {"identity", identity},
 };
 
 int main(int argc, char **argv)
