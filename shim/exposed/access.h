@@ -100,9 +100,14 @@ bool fault_quickly_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t add
 /* store.c */
 /* Stores in a row before the page is passed through: together they cost as much as that. */
 #define STORES_MAX 16
+/* ... and so many that fault, of a page that was not filled before: each instruction of a loop faults 16 times, then jumps. */
+#define STORE_FAULTS_MAX 64
 /* How many there have been to this page. */
 uint32_t stores_in_a_row(uintptr_t page) NO_VECTORS;
-void note_row(uintptr_t page, uint32_t stores) NO_VECTORS;
+/* One more; not by_jump: by a fault. */
+void note_row(uintptr_t page, bool by_jump) NO_VECTORS;
+/* Recording: is the page to be passed through for the stores in a row that it has had? */
+bool is_row_due(uintptr_t page) NO_VECTORS;
 void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn);
 /* False: the frame does not have the register.  v: what is stored. */
 bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VECTOR_MAX]);
@@ -111,6 +116,10 @@ bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn);
 bool pass_through(uintptr_t user);
 
 /* fill.c */
+/* May no value of a peer be waited for there, as far as the page's past shows? */
+bool may_be_filled(const struct page *p) NO_VECTORS;
+/* A thread fills the page.  Counts once an epoch; loads before it were not in vain. */
+void count_fill(struct page *p) NO_VECTORS;
 /* Recording: is the page the next one of those that the thread fills one after the other? */
 bool is_filled_on(uintptr_t user) NO_VECTORS;
 /* Did the thread fill the page before this one, or a part of this one? */

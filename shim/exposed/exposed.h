@@ -158,6 +158,11 @@ bool sr_exposed_is_in_no_region(const void *addr, size_t length);
  */
 void sr_exposed_keep_values(const void *addr, size_t length);
 bool sr_exposed_keeps_values(const void *addr);
+/*
+ * Other processes store there, and the program may wait for that in front of or behind stores of its own, with no call in
+ * between: these pages are not passed through for many stores, as loads would not be seen.
+ */
+void sr_exposed_meets(const void *addr, size_t length);
 /* The same, but only until what a READ brought there is known: until sr_exposed_fetch_ends() of the same range. */
 void sr_exposed_fetch_begins(const void *addr, size_t length);
 void sr_exposed_fetch_ends(const void *addr, size_t length);

@@ -55,12 +55,18 @@ static bool reads_and_writes(const struct insn *insn, bool write)
 	return write || insn->class == INSN_EXCHANGE;
 }
 
+/* Pages that are never opened, if that can be helped: an operand over two of them is accessed in parts. */
+static bool is_done_in_parts(const struct page *p, const struct insn *insn)
+{
+	return (is_partial(p) || p->meets) && is_plain(insn) && !is_within(insn);
+}
+
 /* Of an operand over two pages, the processor reports the part that it may not access. */
 static bool lies_in(const struct insn *insn, const struct page *p)
 {
 	if (page_at(insn->address) == p)
 		return true;
-	return is_partial(p) && is_plain(insn) && page_at(insn->address + insn->size - 1) == p;
+	return is_done_in_parts(p, insn) && page_at(insn->address + insn->size - 1) == p;
 }
 
 /*
@@ -311,7 +317,7 @@ static void do_access(ucontext_t *uc, uintptr_t addr, struct page *p, const stru
 		check_snapshots();
 	} else if (insn->class == INSN_STRING && fault_string(uc, insn)) {
 		;
-	} else if (is_partial(p) && is_plain(insn) && !is_within(insn)) {
+	} else if (is_done_in_parts(p, insn)) {
 		access_parts(uc, user, insn, write);
 	} else if (write) {
 		fault_store(uc, addr, p, insn);

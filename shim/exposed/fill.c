@@ -28,9 +28,9 @@ bool is_fill_next(uintptr_t user)
 	return is_next(user) || (exposed_self.fill.epoch == thread_epoch() && user == exposed_self.fill.last);
 }
 
-NO_VECTORS static bool may_be_filled(const struct page *p)
+NO_VECTORS bool may_be_filled(const struct page *p)
 {
-	return p && (p->state == PAGE_PROTECTED || p->state == PAGE_SNAPSHOT) && p->whole && !p->aliases && !p->atomics &&
+	return p && (p->state == PAGE_PROTECTED || p->state == PAGE_SNAPSHOT) && p->whole && !p->aliases && !p->meets &&
 	       !p->by_peers && p->fills >= FILLS_MIN;
 }
 
@@ -59,15 +59,21 @@ static uint32_t count_next(uintptr_t user)
 	return n;
 }
 
+NO_VECTORS void count_fill(struct page *p)
+{
+	if (p->fill_epoch != thread_epoch())
+		p->fills += p->fills < FILLS_MIN;
+	p->fill_epoch = thread_epoch();
+	p->loaded = false;
+}
+
 static void note_filled(uintptr_t user, uint32_t n)
 {
 	struct exposed_thread *t = &exposed_self;
 	struct page *p = page_at(user);
 
-	if (p->fill_epoch != thread_epoch())
-		p->fills += p->fills < FILLS_MIN;
-	p->fill_epoch = thread_epoch();
-	for (uint32_t i = 0; i < n; i++)
+	count_fill(p);
+	for (uint32_t i = 1; i < n; i++)
 		page_at(user + i * PAGE)->loaded = false;
 	t->fill.again = 0;
 	/* At the border of two pages it goes to and fro. */
@@ -116,7 +122,7 @@ bool fill_pages(uintptr_t user, const struct insn *insn)
 	if (hooks.recorded)
 		return fill_again(user, insn);
 	n = count_next(user);
-	if ((at_once || n > 1) && !sample_pages(user, user + n * PAGE)) {
+	if (!sample_pages(user, user + n * PAGE)) {
 		if (at_once)
 			return false;
 		n = 1;
@@ -126,8 +132,7 @@ bool fill_pages(uintptr_t user, const struct insn *insn)
 			count_back(user, insn);
 		return false;
 	}
-	if (at_once || n > 1)
-		event_flag(SR_EXPOSED_FILLED | (n - 1) << 16);
+	event_flag(SR_EXPOSED_FILLED | (n - 1) << 16);
 	note_filled(user, n);
 	return true;
 }

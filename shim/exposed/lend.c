@@ -304,6 +304,18 @@ void sr_exposed_keep_values(const void *addr, size_t length)
 	}
 }
 
+void sr_exposed_meets(const void *addr, size_t length)
+{
+	uintptr_t end = (uintptr_t)addr + length;
+
+	for (uintptr_t at = (uintptr_t)addr & PAGE_MASK; at < end; at = next_page(at)) {
+		struct page *p = page_at(at);
+
+		if (p && p->users)
+			p->meets = true;
+	}
+}
+
 bool sr_exposed_keeps_values(const void *addr)
 {
 	const struct page *p = page_at((uintptr_t)addr);

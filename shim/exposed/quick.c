@@ -172,12 +172,11 @@ NO_VECTORS static bool is_awaited(void)
 NO_VECTORS static bool store_quickly(const struct access *a)
 {
 	struct page *p = a->page;
-	bool fills = !a->partial && !p->atomics;
-	uint32_t row = stores_in_a_row(a->addr & PAGE_MASK) + 1;
+	bool fills = !a->partial && !p->meets;
 	uint64_t value;
 
 	if (open_n || is_awaited() || !is_ordinary(a) || (!p->shadow_valid && p->digested) ||
-	    (fills && (row > STORES_MAX || is_filled_on(a->addr & PAGE_MASK))))
+	    (fills && !hooks.recorded && (is_row_due(a->addr & PAGE_MASK) || is_filled_on(a->addr & PAGE_MASK))))
 		return false;
 	value = word_value(a->insn, (greg_t)a->r[a->insn->reg]);
 	word_store(backing_of(p, a->addr), value, a->insn->size);
@@ -185,7 +184,7 @@ NO_VECTORS static bool store_quickly(const struct access *a)
 	if (p->shadow_valid)
 		word_store(shadow_to_change(a->addr), value, a->insn->size);
 	if (fills)
-		note_row(a->addr & PAGE_MASK, row);
+		note_row(a->addr & PAGE_MASK, true);
 	else if (!a->partial)
 		exposed_self.row = 0;
 	count_access(a, false);

@@ -51,13 +51,29 @@ NO_VECTORS uint32_t stores_in_a_row(uintptr_t page)
 	return t->row_page == page && t->row_epoch == thread_epoch() ? t->row : 0;
 }
 
-NO_VECTORS void note_row(uintptr_t page, uint32_t stores)
+NO_VECTORS void note_row(uintptr_t page, bool by_jump)
 {
 	struct exposed_thread *t = &exposed_self;
 
-	t->row = stores;
+	t->row = stores_in_a_row(page) + 1;
+	t->row_faults = (t->row > 1 ? t->row_faults : 0) + !by_jump;
 	t->row_page = page;
 	t->row_epoch = thread_epoch();
+	if (t->row == STORES_MAX)
+		count_fill(page_at(page));
+}
+
+/*
+ * Loads from a page that is passed through are not seen, and the thread may wait there for a peer as soon as it has filled
+ * the page, as a server does that clears its slots for requests.  So a page must have been filled before with no loads in
+ * between, unless the stores cost a fault each.
+ */
+NO_VECTORS bool is_row_due(uintptr_t page)
+{
+	const struct exposed_thread *t = &exposed_self;
+	uint32_t row = stores_in_a_row(page);
+
+	return row >= STORES_MAX && (t->row_faults >= STORE_FAULTS_MAX || may_be_filled(page_at(page)));
 }
 
 /*
@@ -91,8 +107,8 @@ static bool may_fill(struct page *p, const struct insn *insn)
 	bool fills;
 
 	if (is_atomic(insn))
-		p->atomics = true;
-	fills = !p->atomics && insn->class != INSN_EXCHANGE;
+		p->meets = true;
+	fills = !p->meets && insn->class != INSN_EXCHANGE;
 	if (!fills)
 		exposed_self.row = 0;
 	return fills;
@@ -102,28 +118,27 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 {
 	uintptr_t page = addr & PAGE_MASK;
 	bool fills = !is_partial(p) && may_fill(p, insn), due = fills && is_fill_due(page);
-	bool passed;
+
+	/* A replay has other jumps, or none: the trace says where. */
+	if (fills && !hooks.recorded)
+		due |= is_row_due(page) || (!is_within(insn) && is_fill_next(page));
 
 	if (hooks.storing)
 		hooks.storing();
 	validate_shadow_before_store(addr);
-	if (fills)
-		note_row(page, stores_in_a_row(page) + 1);
-	if (!due && (!fills || stores_in_a_row(page) <= STORES_MAX) && is_within(insn)) {
-		if (is_store(insn) &&
-		    store_alone(uc, p, insn)) {
-			check_snapshots();
-			return;
-		}
-		if (insn->class == INSN_EXCHANGE && exchange_do(uc, insn)) {
-			check_snapshots();
-			return;
-		}
+	if (due) {
+		fill_pages(page, insn);
+		return;
 	}
-	if (due || (fills && (stores_in_a_row(page) > STORES_MAX || (!is_within(insn) && is_fill_next(page)))))
-		passed = fill_pages(page, insn);
-	else
-		passed = pass_through(page);
-	if (!passed && fills)
+	if (fills)
+		note_row(page, exposed_self.by_jump);
+	if (is_within(insn) &&
+	    ((is_store(insn) && store_alone(uc, p, insn)) || (insn->class == INSN_EXCHANGE && exchange_do(uc, insn)))) {
+		check_snapshots();
+		return;
+	}
+	if (!pass_through(page) && fills) {
 		exposed_self.row--;
+		exposed_self.row_faults -= !exposed_self.by_jump;
+	}
 }

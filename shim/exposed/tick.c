@@ -17,10 +17,16 @@
 #include "shim/exposed/probe/probes.h"
 
 /*
- * Protects the snapshots that memory differs from.  A page that is passed through shows each change by itself.
- * False: this thread has none.
+ * A page that is passed through shows each change by itself, but none in a replay.  So a thread that only waits there has
+ * it protected.  From one that still stores there it is not taken: its own stores would be recorded with the rest.
  */
-static bool protect_changed(void)
+static bool is_shown_unseen(const struct page *p, bool loops)
+{
+	return loops && p->state == PAGE_PASS_THROUGH && is_mine(p) && !p->silent && !p->pins;
+}
+
+/* Protects the snapshots that memory differs from.  False: this thread has none. */
+static bool protect_changed(bool loops)
 {
 	bool any = false;
 
@@ -28,7 +34,8 @@ static bool protect_changed(void)
 		uintptr_t user = open_pages[i];
 		struct page *p = page_at(user);
 
-		if (!is_snapshot(p) || is_equal(shadow_of(user), backing_of(p, user), PAGE))
+		if (!is_shown_unseen(p, loops) &&
+		    (!is_snapshot(p) || is_equal(shadow_of(user), backing_of(p, user), PAGE)))
 			continue;
 		if (!is_mine(p)) {
 			page_suspend(user);
@@ -43,12 +50,12 @@ static bool protect_changed(void)
 }
 
 /* What memory has changed; in a replay, what was found then.  False: nothing. */
-static bool show_changes(void)
+static bool show_changes(bool loops)
 {
 	bool any;
 
 	if (!hooks.recorded)
-		return protect_changed();
+		return protect_changed(loops);
 	any = replay_values();
 	replay_protected();
 	return any;
@@ -67,11 +74,11 @@ static bool is_early(struct exposed_thread *t, const ucontext_t *uc)
 
 /*
  * What a program has computed from what it saw, it has computed.  Only a thread that does nothing else than wait must
- * be shown what is new: one that has gone on since the last tick, and is where it was at an earlier tick.
+ * be shown what is new: one that has gone on since the last tick, and is where it was at an earlier tick (loops).
  * On a virtual machine, which may lose its processor, a tick may come as soon as the last one was over, with nothing
  * executed in between.  A thread that is still at the same place is therefore not one that waits.
  */
-static bool is_waiting(struct exposed_thread *t, const ucontext_t *uc)
+static bool is_waiting(struct exposed_thread *t, const ucontext_t *uc, bool *loops)
 {
 	uint64_t registers = registers_of(uc);
 	uint32_t n = t->stalls++;
@@ -79,7 +86,7 @@ static bool is_waiting(struct exposed_thread *t, const ucontext_t *uc)
 
 	for (uint32_t i = 0; moved && i < n && i < STALLS_MAX; i++)
 		if (t->ticked[i] == registers)
-			return true;
+			return *loops = true;
 	t->ticked[n % STALLS_MAX] = registers;
 	return t->stalls % STALLS_MAX == 0;
 }
@@ -87,6 +94,7 @@ static bool is_waiting(struct exposed_thread *t, const ucontext_t *uc)
 void tick(const ucontext_t *uc)
 {
 	struct exposed_thread *t = &exposed_self;
+	bool loops = false;
 
 	t->armed = false;
 	if (!open_n && !values_awaited)
@@ -96,13 +104,13 @@ void tick(const ucontext_t *uc)
 		tick_arm();
 		return;
 	}
-	if (!is_waiting(t, uc)) {
+	if (!is_waiting(t, uc, &loops)) {
 		tick_arm();
 		return;
 	}
 	exposed_lock(NULL);
 	event_begin(t->fault, SR_EXPOSED_TICK | SR_EXPOSED_STALLED, 0, 0);
-	counts.ticks += show_changes() || !hooks.recorded;
+	counts.ticks += show_changes(loops) || !hooks.recorded;
 	event_end();
 	if (open_n || values_awaited)
 		tick_arm();
@@ -135,7 +143,7 @@ void sr_exposed_yields(void)
 	exposed_lock(&mask);
 	event_begin(t->fault, SR_EXPOSED_TICK, 0, 0);
 	event_yields(t->yields);
-	counts.ticks += show_changes();
+	counts.ticks += show_changes(true);
 	event_end();
 	exposed_unlock(&mask);
 }

@@ -247,6 +247,7 @@ bool sr_regions_share(void *addr, size_t length)
 		return false;
 	}
 	sr_exposed_keep_values(addr, length);
+	sr_exposed_meets(addr, length);
 	sr_clocks_unwatched();
 	sr_regions_on = true;
 	sr_waits_memory_ends();

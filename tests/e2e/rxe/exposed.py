@@ -34,6 +34,7 @@ PATTERNS = {
     "flag": (60, 2),
     "ring": (150, 2),
     "mailbox": (25, 3),
+    "requests": (25, 3),
     "seqlock": (60, 2),
     "ticket": (60, 3),
     "steal": (60, 3),

@@ -8,6 +8,7 @@
  *   flag      a flag that is polled, data in front of it, on its page and on another
  *   ring      a ring whose head is written remotely and read with no call in between
  *   mailbox   slots on one page: peers fill theirs, this CPU empties them
+ *   requests  this CPU clears a whole page, and waits there for what peers then write
  *   seqlock   two pages under a sequence number that a peer writes
  *   ticket    a counter that peers add to, and this CPU reads
  *   steal     SReplay's listing 1: an idle rank asks for work, and polls for the answer
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "pgas/pgas.h"
 
@@ -234,6 +236,55 @@ static void mailbox(void)
 		mailbox_owner(slots);
 	else
 		mailbox_peer(slots, out, got);
+}
+
+/* ---------------------------------------------------------------- requests */
+
+/* Word 0 is the round.  All in one page. */
+static void requests_server(volatile uint64_t *page)
+{
+	uint64_t peers = (uint64_t)pgas_ranks() - 1, seen;
+
+	for (uint64_t i = 1; i <= rounds; i++) {
+		for (uint64_t w = 1; w < WORDS; w++)
+			page[w] = 0;
+		page[0] = i;
+		for (uint64_t p = 1; p <= peers; p++) {
+			while (!page[WORDS - 8 * p])
+				;
+			seen = page[WORDS - 8 * p];
+			expect(seen >> 32 == i);
+			saw(seen);
+		}
+	}
+}
+
+/* Some come at once, others when the server has waited for long. */
+static void requests_client(uint64_t *page, uint64_t *out, uint64_t *got)
+{
+	for (uint64_t i = 1; i <= rounds; i++) {
+		do
+			pgas_get(0, got, page, sizeof(*got));
+		while (*got != i);
+		*out = i << 32 | random_below(1u << 31);
+		if (i > 1 && random_below(4))
+			pause_by_chance();
+		else
+			usleep(30000);
+		pgas_put(0, &page[WORDS - 8 * pgas_rank()], out, sizeof(*out));
+	}
+}
+
+static void requests(void)
+{
+	uint64_t *page = pgas_shared(sizeof(uint64_t[2 * WORDS])), *out = pgas_private(64), *got = pgas_private(64);
+
+	page = (uint64_t *)(((uintptr_t)page + 4095) & ~4095ul);
+	pgas_barrier();
+	if (pgas_rank() == 0)
+		requests_server(page);
+	else
+		requests_client(page, out, got);
 }
 
 /* ----------------------------------------------------------------- seqlock */
@@ -455,8 +506,8 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } patterns[] = {
-    {"flag", flag},     {"ring", ring},   {"mailbox", mailbox}, {"seqlock", seqlock},
-    {"ticket", ticket}, {"steal", steal}, {"order", order},
+    {"flag", flag},     {"ring", ring},   {"mailbox", mailbox}, {"requests", requests},
+    {"seqlock", seqlock}, {"ticket", ticket}, {"steal", steal}, {"order", order},
 };
 
 int main(int argc, char **argv)

@@ -86,8 +86,8 @@ static void a_store_is_told_before_it_is_seen(void **state)
 	sr_exposed_remove((void *)p, PAGE);
 }
 
-#define FILLED 40
-#define ALONE  16 /* stores in a row, before the page becomes pass-through */
+#define FILLED 100
+#define ALONE  64 /* stores in a row that fault, before the page becomes pass-through */
 
 static void *fill_words(void *p)
 {

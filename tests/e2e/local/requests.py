@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+A server clears a whole page of exposed memory and then waits there for requests, with no call in between: it must not be
+passed through for its many stores, as the loads behind them would not be seen.  On the software device.
+
+    requests.py [RUNS]
+"""
+
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import Tap, replay
+from order import record
+
+RANKS = 3
+
+
+def problem(directory, run, rounds, options):
+    trace, outputs, wrong = record(directory, "requests-%d" % run, RANKS, ["patterns", "requests", str(rounds)], options)
+    for rank, output in enumerate(outputs):
+        status, out, err = replay(trace, rank)
+        if not wrong and (status != 0 or out != output or "0 divergences: exact" not in err):
+            wrong = "rank %d: %s\n%s" % (rank, status, err)
+    return wrong
+
+
+def main():
+    tap, runs = Tap(), int(sys.argv[1]) if len(sys.argv) > 1 else 2
+    # Without probes each store is a fault, and so many are passed through after all. A tick finds that the server waits: the
+    # first request comes after that.
+    for name, rounds, options in ("by jump", 25, ""), ("by fault", 1, "--probes=off"):
+        with tempfile.TemporaryDirectory() as directory:
+            os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+            problems = [p for p in (problem(directory, n, rounds, options) for n in range(runs)) if p]
+            tap.ok(not problems, "%s: %d recordings, all replays exact" % (name, runs), "\n".join(problems))
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
