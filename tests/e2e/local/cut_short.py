@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Recordings that end before the program does: the replay goes as far, says why there is no more, and gives the status 123.
+
+    cut_short.py [CASE...]
+
+Needs no RDMA.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import SREPLAY, run, run_functions  # noqa: E402
+from stalls import PROGRAM, Daemon, Recording, wait_written  # noqa: E402
+
+AS_FAR = (r"sreplay: rank 0 thread \d SN \d+: the trace ends here, before the program does \(next would be %s\)\n"
+          r"sreplay: the recording was cut short: %s\n"
+          r"sreplay: rank 0: [1-9]\d* calls replayed, 0 divergences: exact, up to the end of the trace\n")
+KILLED = r"sreplay: rank 0: [1-9]\d* calls replayed, 0 divergences: exact, up to where the recorded program was killed\n"
+
+
+def check(tap, trace, what, words, output=None, prefix=()):
+    status, out, err = run([*prefix, SREPLAY, "replay", "--timeout", "10", trace], 60)
+    tap.ok(status == 123 and re.fullmatch(words, err), "%s: so says the verdict" % what, "%s %s" % (status, err))
+    if output is not None:
+        tap.ok(out == output, "... and the replay went as far", out)
+
+
+def killed(tap, place):
+    with Daemon(place) as daemon:
+        trace = os.path.join(place, "t.srec")
+        recording = Recording(daemon, trace, "fill", "1", "100000", "5").until_begun()
+        while not os.path.exists(os.path.join(trace, "rank-0", "thread-1.srs")):
+            time.sleep(0.02)
+        recorded = subprocess.run(["pgrep", "-P", str(recording.process.pid)], capture_output=True, text=True).stdout.split()
+        os.kill(int(recorded[0]), signal.SIGKILL)
+        recording.end()
+        wait_written(daemon, trace)
+        check(tap, trace, "killed", KILLED, recording.out)
+
+
+def unrecorded(tap, place):
+    """The program goes on without a daemon that does not answer."""
+    with Daemon(place) as daemon:
+        trace = os.path.join(place, "t.srec")
+        recording = Recording(daemon, trace, "fill", "1", "300", "1").until_begun()
+        time.sleep(0.1)
+        daemon.send(signal.SIGSTOP)
+        recording.end()
+        daemon.send(signal.SIGCONT)
+        wait_written(daemon, trace)
+        check(tap, trace, "not recorded any further", AS_FAR % ("(getrandom|clock_gettime)", "the process gave up waiting for sreplay-logd"),
+              recording.out.splitlines(True)[0])
+
+
+def forbidden(tap, place):
+    with Daemon(place) as daemon:
+        for how in "list", "strict":
+            trace = os.path.join(place, how + ".srec")
+            recording = Recording(daemon, trace, "filter", how)
+            recording.end()
+            check(tap, trace, "a filter of system calls (%s)" % how,
+                  AS_FAR % ("write", "the program forbade what a recording needs"), b"before\n")
+
+
+def out_of_space(tap, place):
+    """In a small file system of its own, which lives as long as the shell."""
+    script = 'mount -t tmpfs -o size=300k none "$1" && "$2" record -s -o "$1/t" -- "$3" fill 1 300 1 >&2; exec "$2" replay "$1/t"'
+    env = dict(os.environ, SREPLAY_SOCKET=os.path.join(place, "l.sock"))
+    status, out, err = run(["unshare", "-rm", "sh", "-c", script, "sh", place, SREPLAY, PROGRAM], 60, env=env)
+    if "unshare" in err:
+        print("# no user namespaces: %s" % err)
+        return
+    words = ".*sreplay-logd cannot write its trace \\(No space left on device\\)\n.*" + AS_FAR % (
+        r"\w+", "recording of this thread ended: No space left on device")
+    tap.ok(status == 123 and re.fullmatch(words, err, re.DOTALL), "no space: so says the verdict", "%s %s" % (status, err))
+    tap.ok(out == b"begins\n", "... and the replay went as far", out)
+
+
+if __name__ == "__main__":
+    run_functions([killed, unrecorded, forbidden, out_of_space])
