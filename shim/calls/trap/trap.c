@@ -318,13 +318,20 @@ static long enter_ring(const struct sr_trapped *c)
 	uint32_t n = ring ? sr_uring_pending(ring, (uint32_t)c->a[1]) : 0;
 	uint64_t a[SR_MAX_ARGS + 1];
 	struct sr_trapped call = *c;
-	long result;
+	long result = 0;
 
 	call.a = a;
 	for (uint32_t i = 0; i < n; i++) {
+		/* One that has failed ends what is linked with it. */
+		bool is_ended = i && result < 0 && sr_uring_request(ring, i - 1)->flags & IOSQE_IO_LINK;
+
 		call.nr = sr_uring_call(sr_uring_request(ring, i), a);
+		if (is_ended)
+			result = -ECANCELED;
+		else
+			result = call.nr >= 0 ? handle(&call) : 0;
 		if (call.nr >= 0)
-			sr_uring_made(ring, i, handle(&call));
+			sr_uring_made(ring, i, result);
 	}
 	result = sr_make_call(c, SR_CALL_io_uring_enter);
 	sr_uring_drop(ring);

@@ -134,6 +134,16 @@ static void names(void)
 	io_uring_submit(&ring);
 	take(&ring);
 	take(&ring);
+	/* What is linked with a failure is not made, also behind another request. */
+	REQUEST(&ring, 22, openat, AT_FDCWD, "/no/such/file", O_RDONLY, 0);
+	link_last(&ring);
+	REQUEST(&ring, 23, nop);
+	link_last(&ring);
+	REQUEST(&ring, 24, mkdirat, AT_FDCWD, path, 0700);
+	io_uring_submit(&ring);
+	for (int k = 0; k < 3; k++)
+		take(&ring);
+	fprintf(out, "made: %d\n", access(path, F_OK));
 	REQUEST(&ring, 9, unlinkat, AT_FDCWD, other, 0);
 	io_uring_submit(&ring);
 	take(&ring);
