@@ -11,20 +11,22 @@
 /* What is larger is given in huge pages, where the kernel has some: a quarter of the time was for faults. */
 #define SR_GROW_HUGE (8u << 20)
 
-/* The memory from realloc() at `p` is about to be filled from `from` on.  (If the kernel does not do it nothing is lost.) */
-static inline void sr_grow_advise(void *p, size_t from, size_t bytes)
+/*
+ * Memory from malloc() or realloc() is about to be filled.  (If the kernel does not do it nothing is lost.)  All of its mapping
+ * is advised: of one that is in two parts realloc() makes a copy.
+ */
+static inline void sr_grow_advise(void *p, size_t bytes)
 {
-	const uintptr_t huge = 2u << 20, begin = ((uintptr_t)p + from + huge - 1) & ~(huge - 1), end = ((uintptr_t)p + bytes) & ~(huge - 1);
+	const uintptr_t page = 4096, begin = (uintptr_t)p & ~(page - 1), end = ((uintptr_t)p + bytes + page - 1) & ~(page - 1);
 
-	if (begin < end)
-		madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+	madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
 /* An array of a known size from malloc() or calloc(), which is about to be filled. */
 static inline void *sr_large(void *p, size_t bytes)
 {
 	if (p && bytes >= SR_GROW_HUGE)
-		sr_grow_advise(p, 0, bytes);
+		sr_grow_advise(p, bytes);
 	return p;
 }
 
@@ -38,7 +40,7 @@ static inline void *sr_grow(void **list, size_t n, size_t *room, size_t size)
 		if (!larger)
 			return NULL;
 		if (more * size >= SR_GROW_HUGE)
-			sr_grow_advise(larger, n * size, more * size);
+			sr_grow_advise(larger, more * size);
 		*list = larger;
 		*room = more;
 	}
