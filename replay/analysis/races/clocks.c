@@ -39,15 +39,18 @@ struct choice {
 	struct clock *all;
 };
 
-/* Where a moment is in its chain: what is asked for most. */
-struct stamp {
-	uint32_t chain, number; /* number 0: the pass has not come there */
+/* A moment that the pass has not come to.  Few have anything in front of them that it has come to. */
+struct place {
+	uint32_t waits, sure_waits;
+	uint32_t arriving; /* 0: nothing */
 };
 
-struct place {
-	uint32_t waits, sure_waits, known_n;
+/* What is in front of such a moment. */
+struct arriving {
 	struct known *known; /* the last one first */
 	struct choice *choices;
+	uint32_t known_n;
+	uint32_t next; /* of those that are not used */
 };
 
 struct chain {
@@ -57,8 +60,11 @@ struct chain {
 
 struct sr_race_clocks {
 	const struct sr_race_model *m;
-	struct stamp *stamps; /* by moment */
+	uint64_t *stamps; /* by moment: its number in its chain << 32, and the chain; 0: the pass has not come there */
 	struct place *places; /* by moment */
+	struct arriving *arriving; /* the first one is none */
+	size_t arriving_n, arriving_room;
+	uint32_t spare_arriving;
 	struct clock *spare;  /* clocks of `width` chains: each moment needs one, for a short time */
 	uint32_t width;       /* a multiple of LANES */
 	struct known *spare_known;
@@ -69,8 +75,7 @@ struct sr_race_clocks {
 	size_t ready_n, done, first_open;
 	uint64_t dropped;
 	bool is_broken, is_forced; /* is_forced: a moment has passed before some that it was to follow */
-	struct clock *now; /* of the moment that the pass is at, without what it read; it may have the moment itself */
-	uint32_t at;
+	struct sr_race_past now;
 	int error;
 };
 
@@ -86,15 +91,18 @@ struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m)
 	if (!c)
 		return NULL;
 	c->m = m;
-	c->at = SR_NO_MOMENT;
+	c->now.at = SR_NO_MOMENT;
 	c->stamps = zeroed(m->moments_n + 1, sizeof(*c->stamps));
 	c->places = zeroed(m->moments_n + 1, sizeof(*c->places));
 	c->ready = malloc((m->moments_n + 1) * sizeof(*c->ready));
 	c->first_chain = malloc((m->lanes_n + 1) * sizeof(*c->first_chain));
-	if (!c->stamps || !c->places || !c->ready || !c->first_chain) {
+	c->arriving_n = 1;
+	if (!c->stamps || !c->places || !c->ready || !c->first_chain || !sr_grow((void **)&c->arriving, 0, &c->arriving_room, sizeof(*c->arriving))) {
+		c->arriving_n = 0;
 		sr_race_clocks_free(c);
 		return NULL;
 	}
+	c->arriving[0] = (struct arriving){0};
 	memset(c->first_chain, 0xff, (m->lanes_n + 1) * sizeof(*c->first_chain));
 	for (size_t i = 0; i < m->moments_n; i++) {
 		c->places[i].waits = m->moments[i].waits;
@@ -105,16 +113,16 @@ struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m)
 	return c;
 }
 
-static void free_choices(struct place *p)
+static void free_choices(struct arriving *a)
 {
 	struct choice *next;
 
-	for (struct choice *h = p->choices; h; h = next) {
+	for (struct choice *h = a->choices; h; h = next) {
 		next = h->next;
 		free(h->all);
 		free(h);
 	}
-	p->choices = NULL;
+	a->choices = NULL;
 }
 
 static void free_spare(struct sr_race_clocks *c)
@@ -129,15 +137,15 @@ static void free_spare(struct sr_race_clocks *c)
 }
 
 static void drop_clock(struct sr_race_clocks *c, struct clock *k);
-static void forget_known(struct sr_race_clocks *c, struct place *p);
+static void forget_known(struct sr_race_clocks *c, struct arriving *a);
 
 static void free_all(struct sr_race_clocks *c)
 {
 	struct known *next;
 
-	for (size_t i = 0; i < c->m->moments_n; i++) {
-		forget_known(c, &c->places[i]);
-		free_choices(&c->places[i]);
+	for (size_t i = 0; i < c->arriving_n; i++) {
+		forget_known(c, &c->arriving[i]);
+		free_choices(&c->arriving[i]);
 	}
 	for (struct known *k = c->spare_known; k; k = next) {
 		next = k->next;
@@ -149,10 +157,11 @@ void sr_race_clocks_free(struct sr_race_clocks *c)
 {
 	if (!c)
 		return;
-	if (c->places)
+	if (c->arriving)
 		free_all(c);
-	drop_clock(c, c->now);
+	drop_clock(c, c->now.clock);
 	free_spare(c);
+	free(c->arriving);
 	free(c->stamps);
 	free(c->places);
 	free(c->ready);
@@ -211,10 +220,10 @@ static uint32_t force(struct sr_race_clocks *c)
 {
 	size_t i;
 
-	while (c->stamps[c->first_open].number)
+	while (c->stamps[c->first_open])
 		c->first_open++;
 	for (i = c->first_open; i < c->m->moments_n; i++)
-		if (!c->stamps[i].number && !c->places[i].sure_waits)
+		if (!c->stamps[i] && !c->places[i].sure_waits)
 			break;
 	if (i == c->m->moments_n) {
 		i = c->first_open;
@@ -314,25 +323,61 @@ static bool has_all(const struct sr_race_clocks *c, const struct clock *k, const
 	return !c->is_forced && of->number != NO_NUMBER && of->chain < k->chains && k->at[surety * k->chains + of->chain] >= of->number;
 }
 
-static void forget_known(struct sr_race_clocks *c, struct place *p)
+static void forget_known(struct sr_race_clocks *c, struct arriving *a)
 {
 	struct known *next;
 
-	for (struct known *k = p->known; k; k = next) {
+	for (struct known *k = a->known; k; k = next) {
 		next = k->next;
 		drop_clock(c, k->clock);
 		k->next = c->spare_known;
 		c->spare_known = k;
 	}
-	p->known = NULL;
+	a->known = NULL;
+}
+
+/* What is in front of this place, which may be nothing yet.  It stays until another one is asked for.  NULL: no memory. */
+static struct arriving *arriving_at(struct sr_race_clocks *c, struct place *p)
+{
+	struct arriving *a;
+
+	if (p->arriving)
+		return &c->arriving[p->arriving];
+	p->arriving = c->spare_arriving;
+	if (p->arriving) {
+		a = &c->arriving[p->arriving];
+		c->spare_arriving = a->next;
+	} else {
+		a = sr_grow((void **)&c->arriving, c->arriving_n, &c->arriving_room, sizeof(*a));
+		if (!a) {
+			c->error = -ENOMEM;
+			return NULL;
+		}
+		p->arriving = (uint32_t)c->arriving_n++;
+	}
+	*a = (struct arriving){0};
+	return a;
+}
+
+static void forget_arriving(struct sr_race_clocks *c, struct place *p)
+{
+	struct arriving *a = &c->arriving[p->arriving];
+
+	if (!p->arriving)
+		return;
+	forget_known(c, a);
+	free_choices(a);
+	a->next = c->spare_arriving;
+	c->spare_arriving = p->arriving;
+	p->arriving = 0;
 }
 
 /* Another one that has passed in front of this place. */
-static void know(struct sr_race_clocks *c, struct place *p, struct clock *clock, const struct sr_moment_order *o)
+static void know(struct sr_race_clocks *c, struct arriving *a, struct clock *clock, const struct sr_moment_order *o)
 {
-	struct known *k = p->known;
+	struct known *k = a->known;
 
-	if (k && p->known_n >= APART_MOST && k->surety == o->surety && k->is_read == o->is_read) {
+	if (k && a->known_n >= APART_MOST && k->surety == o->surety && k->is_read == o->is_read) {
 		k->clock = join(c, k->clock, clock, SR_SURE);
 		if (k->clock)
 			k->clock->number = NO_NUMBER;
@@ -347,15 +392,15 @@ static void know(struct sr_race_clocks *c, struct place *p, struct clock *clock,
 		c->error = -ENOMEM;
 		return;
 	}
-	*k = (struct known){.next = p->known, .clock = share(clock), .surety = o->surety, .is_read = o->is_read};
-	p->known = k;
-	p->known_n++;
+	*k = (struct known){.next = a->known, .clock = share(clock), .surety = o->surety, .is_read = o->is_read};
+	a->known = k;
+	a->known_n++;
 }
 
 /* Joins what the moment read, or what else comes before it.  The last one has most, as a rule. */
-static struct clock *join_known(struct sr_race_clocks *c, struct clock *to, const struct place *p, bool is_read)
+static struct clock *join_known(struct sr_race_clocks *c, struct clock *to, const struct arriving *a, bool is_read)
 {
-	for (struct known *k = p->known; k && !c->error; k = k->next) {
+	for (struct known *k = a->known; k && !c->error; k = k->next) {
 		if (k->is_read != is_read || (to && has_all(c, to, k->clock, k->surety)))
 			continue;
 		if (!to && k->surety == SR_SURE) {
@@ -368,17 +413,17 @@ static struct clock *join_known(struct sr_race_clocks *c, struct clock *to, cons
 	return to;
 }
 
-static bool has_read(const struct place *p)
+static bool has_read(const struct arriving *a)
 {
-	for (const struct known *k = p->known; k; k = k->next)
+	for (const struct known *k = a->known; k; k = k->next)
 		if (k->is_read)
 			return true;
 	return false;
 }
 
-static struct choice *choice_of(struct sr_race_clocks *c, struct place *p, uint32_t number)
+static struct choice *choice_of(struct sr_race_clocks *c, struct arriving *a, uint32_t number)
 {
-	struct choice *h = p->choices;
+	struct choice *h = a->choices;
 
 	while (h && h->number != number)
 		h = h->next;
@@ -389,13 +434,13 @@ static struct choice *choice_of(struct sr_race_clocks *c, struct place *p, uint3
 		c->error = -ENOMEM;
 		return NULL;
 	}
-	*h = (struct choice){.next = p->choices, .number = number};
-	p->choices = h;
+	*h = (struct choice){.next = a->choices, .number = number};
+	a->choices = h;
 	return h;
 }
 
 /* One more moment of a choice: what it does not surely follow, the choice does not. */
-static void meet(struct sr_race_clocks *c, struct place *to, uint32_t number, const struct clock *k)
+static void meet(struct sr_race_clocks *c, struct arriving *to, uint32_t number, const struct clock *k)
 {
 	struct choice *h = choice_of(c, to, number);
 
@@ -413,15 +458,15 @@ static void meet(struct sr_race_clocks *c, struct place *to, uint32_t number, co
 }
 
 /* What the moment surely follows, whichever of its choices are right. */
-static struct clock *join_choices(struct sr_race_clocks *c, struct place *p, struct clock *whole)
+static struct clock *join_choices(struct sr_race_clocks *c, struct arriving *a, struct clock *whole)
 {
 	whole = own(c, whole);
-	for (const struct choice *h = p->choices; h && whole; h = h->next)
+	for (const struct choice *h = a->choices; h && whole; h = h->next)
 		if (h->all && h->come == c->m->choices[h->number - 1])
 			for (uint32_t i = 0; i < h->all->chains && i < whole->chains; i++)
 				if (h->all->at[i] > whole->at[i])
 					whole->at[i] = h->all->at[i];
-	free_choices(p);
+	free_choices(a);
 	return whole;
 }
 
@@ -450,15 +495,19 @@ static void hand_on(struct sr_race_clocks *c, uint32_t moment, struct clock *k)
 	const struct sr_moment_order *o;
 
 	for (uint32_t i = c->m->moments[moment].orders; i != SR_NO_MOMENT && !c->error; i = o->next) {
+		struct arriving *a;
 		struct place *to;
 
 		o = &c->m->orders[i];
 		to = &c->places[o->to];
-		if (c->stamps[o->to].number)
+		if (c->stamps[o->to])
 			continue; /* it was forced */
+		a = arriving_at(c, to);
+		if (!a)
+			return;
 		if (o->choice)
-			meet(c, to, o->choice, k);
-		know(c, to, k, o);
+			meet(c, a, o->choice, k);
+		know(c, a, k, o);
 		to->sure_waits -= o->surety == SR_SURE;
 		if (!--to->waits)
 			push_ready(c, o->to);
@@ -466,63 +515,98 @@ static void hand_on(struct sr_race_clocks *c, uint32_t moment, struct clock *k)
 }
 
 /* What comes before the moment, with itself. */
-static struct clock *clock_of(struct sr_race_clocks *c, uint32_t moment)
+static struct clock *clock_of(struct sr_race_clocks *c, uint32_t moment, uint32_t *chain)
 {
-	struct place *p = &c->places[moment];
-	const bool has_more = p->choices || c->is_forced || has_read(p);
-	struct clock *whole = join_known(c, NULL, p, false);
+	struct arriving *a = &c->arriving[c->places[moment].arriving];
+	const bool has_more = a->choices || c->is_forced || has_read(a);
+	struct clock *whole = join_known(c, NULL, a, false);
 
 	/* Where there is nothing else, one clock does for both. */
-	c->now = has_more ? share(whole) : NULL;
+	c->now.clock = has_more ? share(whole) : NULL;
 	if (has_more)
-		whole = join_known(c, whole, p, true);
-	if (p->choices)
-		whole = join_choices(c, p, whole);
-	c->stamps[moment].chain = chain_for(c, c->m->moments[moment].lane, whole);
+		whole = join_known(c, whole, a, true);
+	if (a->choices)
+		whole = join_choices(c, a, whole);
+	*chain = chain_for(c, c->m->moments[moment].lane, whole);
 	whole = c->error ? whole : own(c, whole);
 	if (!has_more)
-		c->now = share(whole);
+		c->now.clock = share(whole);
 	return whole;
 }
 
 static void pass(struct sr_race_clocks *c, uint32_t moment)
 {
-	struct stamp *stamp = &c->stamps[moment];
 	struct clock *whole;
+	uint32_t chain;
 
-	drop_clock(c, c->now);
-	whole = clock_of(c, moment);
+	drop_clock(c, c->now.clock);
+	whole = clock_of(c, moment, &chain);
 	if (!c->error) {
-		stamp->number = ++c->chains[stamp->chain].last;
-		whole->chain = stamp->chain;
-		whole->number = stamp->number;
+		const uint32_t number = ++c->chains[chain].last;
+
+		/* Others may ask for it meanwhile: sr_race_was_before(). */
+		__atomic_store_n(&c->stamps[moment], (uint64_t)number << 32 | chain, __ATOMIC_RELAXED);
+		whole->chain = chain;
+		whole->number = number;
 		for (size_t s = 0; s < SR_SURETIES; s++)
-			whole->at[s * whole->chains + stamp->chain] = stamp->number;
+			whole->at[s * whole->chains + chain] = number;
 		hand_on(c, moment, whole);
 	}
 	drop_clock(c, whole);
-	forget_known(c, &c->places[moment]);
+	forget_arriving(c, &c->places[moment]);
 }
 
 uint32_t sr_race_clocks_next(struct sr_race_clocks *c)
 {
 	if (c->error || c->done == c->m->moments_n)
 		return SR_NO_MOMENT;
-	c->at = c->ready_n ? pop_ready(c) : force(c);
-	if (c->at == SR_NO_MOMENT)
+	c->now.at = c->ready_n ? pop_ready(c) : force(c);
+	c->now.is_broken = c->is_broken;
+	if (c->now.at == SR_NO_MOMENT)
 		return SR_NO_MOMENT;
 	c->done++;
-	pass(c, c->at);
-	return c->error ? SR_NO_MOMENT : c->at;
+	pass(c, c->now.at);
+	return c->error ? SR_NO_MOMENT : c->now.at;
+}
+
+struct sr_race_past sr_race_clocks_keep(struct sr_race_clocks *c)
+{
+	share(c->now.clock);
+	return c->now;
+}
+
+void sr_race_clocks_drop(struct sr_race_clocks *c, struct sr_race_past *p)
+{
+	drop_clock(c, p->clock);
+	p->clock = NULL;
+}
+
+size_t sr_race_past_size(const struct sr_race_past *p)
+{
+	return p->clock ? SR_SURETIES * p->clock->chains * sizeof(p->clock->at[0]) : 0;
+}
+
+uint64_t sr_race_clocks_stamp(const struct sr_race_clocks *c, uint32_t moment)
+{
+	return __atomic_load_n(&c->stamps[moment], __ATOMIC_RELAXED);
+}
+
+bool sr_race_has_stamp(const struct sr_race_past *p, uint64_t stamp, enum sr_surety surety)
+{
+	const uint32_t chain = (uint32_t)stamp, number = (uint32_t)(stamp >> 32);
+	const struct clock *now = p->clock;
+
+	return number && now && chain < now->chains && now->at[surety * now->chains + chain] >= number;
+}
+
+bool sr_race_was_before(const struct sr_race_clocks *c, const struct sr_race_past *p, uint32_t before, enum sr_surety surety)
+{
+	if (before == SR_NO_MOMENT || before == p->at)
+		return false;
+	return sr_race_has_stamp(p, sr_race_clocks_stamp(c, before), surety);
 }
 
 bool sr_race_is_before(const struct sr_race_clocks *c, uint32_t before, enum sr_surety surety)
 {
-	const struct stamp *p;
-
-	if (before == SR_NO_MOMENT || before == c->at)
-		return false;
-	p = &c->stamps[before];
-	return p->number && c->now && p->chain < c->now->chains &&
-	       c->now->at[surety * c->now->chains + p->chain] >= p->number;
+	return sr_race_was_before(c, &c->now, before, surety);
 }

@@ -13,6 +13,13 @@
 
 struct sr_race_clocks;
 
+/* What comes before a moment, without what that read itself. */
+struct sr_race_past {
+	struct clock *clock; /* it may have the moment itself; NULL: nothing comes before */
+	uint32_t at;
+	bool is_broken; /* sr_race_clocks_is_broken(), at that moment */
+};
+
 /* For a model that does not change any more.  NULL: no memory. */
 struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m);
 void sr_race_clocks_free(struct sr_race_clocks *c);
@@ -31,5 +38,18 @@ bool sr_race_clocks_is_broken(const struct sr_race_clocks *c);
 
 /* Does `before` come before the moment that the pass is at?  What that read itself is left out. */
 bool sr_race_is_before(const struct sr_race_clocks *c, uint32_t before, enum sr_surety surety);
+
+/*
+ * The past of the moment that the pass is at, to be dropped later.  What is asked about it does not depend on where the pass
+ * is, and may be asked by other threads while it goes on; all else is the business of one thread.
+ */
+struct sr_race_past sr_race_clocks_keep(struct sr_race_clocks *c);
+void sr_race_clocks_drop(struct sr_race_clocks *c, struct sr_race_past *p);
+size_t sr_race_past_size(const struct sr_race_past *p);
+bool sr_race_was_before(const struct sr_race_clocks *c, const struct sr_race_past *p, uint32_t before, enum sr_surety surety);
+
+/* The place of a moment that the pass has come to, which does not change any more; 0: it has not. */
+uint64_t sr_race_clocks_stamp(const struct sr_race_clocks *c, uint32_t moment);
+bool sr_race_has_stamp(const struct sr_race_past *p, uint64_t stamp, enum sr_surety surety);
 
 #endif
