@@ -91,7 +91,6 @@ struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m)
 	if (!c)
 		return NULL;
 	c->m = m;
-	c->now.at = SR_NO_MOMENT;
 	c->stamps = zeroed(m->moments_n + 1, sizeof(*c->stamps));
 	c->places = zeroed(m->moments_n + 1, sizeof(*c->places));
 	c->ready = malloc((m->moments_n + 1) * sizeof(*c->ready));
@@ -544,8 +543,9 @@ static void pass(struct sr_race_clocks *c, uint32_t moment)
 	if (!c->error) {
 		const uint32_t number = ++c->chains[chain].last;
 
+		c->now.stamp = (uint64_t)number << 32 | chain;
 		/* Others may ask for it meanwhile: sr_race_was_before(). */
-		__atomic_store_n(&c->stamps[moment], (uint64_t)number << 32 | chain, __ATOMIC_RELAXED);
+		__atomic_store_n(&c->stamps[moment], c->now.stamp, __ATOMIC_RELAXED);
 		whole->chain = chain;
 		whole->number = number;
 		for (size_t s = 0; s < SR_SURETIES; s++)
@@ -558,15 +558,17 @@ static void pass(struct sr_race_clocks *c, uint32_t moment)
 
 uint32_t sr_race_clocks_next(struct sr_race_clocks *c)
 {
+	uint32_t moment;
+
 	if (c->error || c->done == c->m->moments_n)
 		return SR_NO_MOMENT;
-	c->now.at = c->ready_n ? pop_ready(c) : force(c);
-	c->now.is_broken = c->is_broken;
-	if (c->now.at == SR_NO_MOMENT)
+	moment = c->ready_n ? pop_ready(c) : force(c);
+	if (moment == SR_NO_MOMENT)
 		return SR_NO_MOMENT;
+	c->now.is_broken = c->is_broken;
 	c->done++;
-	pass(c, c->now.at);
-	return c->error ? SR_NO_MOMENT : c->now.at;
+	pass(c, moment);
+	return c->error ? SR_NO_MOMENT : moment;
 }
 
 struct sr_race_past sr_race_clocks_keep(struct sr_race_clocks *c)
@@ -596,14 +598,12 @@ bool sr_race_has_stamp(const struct sr_race_past *p, uint64_t stamp, enum sr_sur
 	const uint32_t chain = (uint32_t)stamp, number = (uint32_t)(stamp >> 32);
 	const struct clock *now = p->clock;
 
-	return number && now && chain < now->chains && now->at[surety * now->chains + chain] >= number;
+	return number && stamp != p->stamp && now && chain < now->chains && now->at[surety * now->chains + chain] >= number;
 }
 
 bool sr_race_was_before(const struct sr_race_clocks *c, const struct sr_race_past *p, uint32_t before, enum sr_surety surety)
 {
-	if (before == SR_NO_MOMENT || before == p->at)
-		return false;
-	return sr_race_has_stamp(p, sr_race_clocks_stamp(c, before), surety);
+	return before != SR_NO_MOMENT && sr_race_has_stamp(p, sr_race_clocks_stamp(c, before), surety);
 }
 
 bool sr_race_is_before(const struct sr_race_clocks *c, uint32_t before, enum sr_surety surety)

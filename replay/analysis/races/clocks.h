@@ -16,7 +16,7 @@ struct sr_race_clocks;
 /* What comes before a moment, without what that read itself. */
 struct sr_race_past {
 	struct clock *clock; /* it may have the moment itself; NULL: nothing comes before */
-	uint32_t at;
+	uint64_t stamp; /* the moment's place: sr_race_clocks_stamp() */
 	bool is_broken; /* sr_race_clocks_is_broken(), at that moment */
 };
 

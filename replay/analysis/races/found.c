@@ -22,12 +22,12 @@ static bool is_before(const struct sr_found_pair *a, const struct sr_found_pair 
 	return a->place != b->place ? a->place < b->place : a->piece < b->piece;
 }
 
-const struct sr_found_pair *sr_found_next(struct sr_found_pairs *p, size_t n)
+const struct sr_found_pair *sr_found_next(struct sr_found_pairs *const *p, size_t n)
 {
 	struct sr_found_pairs *first = NULL;
 
 	for (size_t i = 0; i < n; i++)
-		if (p[i].told < p[i].n && (!first || is_before(&p[i].all[p[i].told], &first->all[first->told])))
-			first = &p[i];
+		if (p[i]->told < p[i]->n && (!first || is_before(&p[i]->all[p[i]->told], &first->all[first->told])))
+			first = p[i];
 	return first ? &first->all[first->told++] : NULL;
 }

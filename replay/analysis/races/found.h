@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * found.h: pairs of accesses that the threads of a sweep found, each thread in the memory that is its own; they are told
- * in the order in which one thread would have found them.
+ * found.h: pairs of accesses that the threads of a sweep found, in shards of the memory; they are told in the order in
+ * which one thread would have found them.
  */
 #ifndef REPLAY_ANALYSIS_RACES_FOUND_H
 #define REPLAY_ANALYSIS_RACES_FOUND_H
@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 struct sr_found_pair {
-	uint64_t place;    /* of the second access in the pass */
-	uint64_t piece;    /* of that access's memory; 0: by its key */
+	uint64_t piece;    /* of the second access's memory; 0: by its key */
+	uint32_t place;    /* of that access, among those of the batch */
 	uint32_t a, b;     /* accesses */
 	uint16_t doubts;
 	uint8_t unordered; /* enum sr_surety */
@@ -26,7 +26,7 @@ struct sr_found_pairs {
 /* 0 or -ENOMEM. */
 int sr_found_keep(struct sr_found_pairs *p, struct sr_found_pair pair);
 
-/* The next one of n threads' pairs; NULL: all are told. */
-const struct sr_found_pair *sr_found_next(struct sr_found_pairs *p, size_t n);
+/* The next one of n shards' pairs; NULL: all are told. */
+const struct sr_found_pair *sr_found_next(struct sr_found_pairs *const *p, size_t n);
 
 #endif

@@ -22,8 +22,9 @@ struct sr_sweep {
 	/* Where it is from: races of accesses from the same places are one race.  NULL: its site. */
 	uint64_t (*origin)(void *argument, const struct sr_access *a);
 	void *argument;
-	/* So many pass over the model at once, each for a part of the memory.  origin() is called by all of them, found() by the caller only. */
+	/* So many compare at once, each in a part of the memory.  origin() is called by all of them, found() by the caller only. */
 	unsigned int threads; /* 0 or 1: only the caller; so it is with `ordered` */
+	size_t batch; /* moments that threads are given at once; 0: as many as are good for speed */
 	uint64_t pairs;   /* compared */
 	uint64_t dropped; /* orders that were not sure, and contradicted others */
 };

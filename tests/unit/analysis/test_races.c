@@ -466,7 +466,7 @@ static uint64_t origin_of(void *argument, const struct sr_access *a)
 static int sweep_twice(struct found *f, const struct sr_race_model *m, unsigned int threads)
 {
 	struct sr_sweep alone = {.found = take_found, .origin = origin_of, .argument = f};
-	struct sr_sweep sweep = {.found = take_found, .origin = origin_of, .argument = f, .threads = threads};
+	struct sr_sweep sweep = {.found = take_found, .origin = origin_of, .argument = f, .threads = threads, .batch = 1 + threads % 3};
 	int ret = sr_sweep(m, &alone);
 	const uint64_t order = f->order;
 
