@@ -28,7 +28,6 @@ struct row {
 	uint64_t origin, begin, end; /* begin and end: by a key, those of the first one */
 	/* Of the last one, places of moments (sr_race_clocks_stamp): with either of these, all of the row has ended; 0: not known. */
 	uint64_t until, over;
-	uint32_t next;  /* of its list; NONE: it is the last one */
 	uint32_t older; /* a ring of EQUAL_MOST; NONE: there is none but the last one */
 	uint32_t agent, held;
 	uint32_t last, n; /* last: an access; n: how many there were */
@@ -37,12 +36,11 @@ struct row {
 	bool is_write;
 };
 
-/* Rows, in the order in which they were added. */
+/* Rows, in the order in which they were added: side by side, as all of them are looked at. */
 struct list {
-	uint32_t first, last; /* NONE: it is empty */
+	struct row *rows;
+	uint32_t n, room;
 };
-
-#define EMPTY ((struct list){NONE, NONE})
 
 struct ring {
 	uint32_t at[EQUAL_MOST];
@@ -68,10 +66,7 @@ struct sr_shard {
 	uint64_t pairs;
 	struct sr_keymap places; /* of a piece, in pieces */
 	struct sr_keymap keys;   /* that end, in keyed */
-	/* In few large arrays, as most of them are far from the one before. */
-	struct row *rows;
-	size_t rows_n, rows_room;
-	struct ring *rings;
+		struct ring *rings;
 	size_t rings_n, rings_room;
 	struct piece *pieces;
 	size_t pieces_n, pieces_room;
@@ -185,7 +180,7 @@ static struct piece *piece_of(struct sr_shard *h, uint64_t key)
 	p = sr_grow((void **)&h->pieces, h->pieces_n, &h->pieces_room, sizeof(*p));
 	if (!p || sr_keymap_put(&h->places, key, h->pieces_n))
 		return NULL;
-	*p = (struct piece){.wide = EMPTY};
+	*p = (struct piece){0};
 	h->pieces_n++;
 	return p;
 }
@@ -208,14 +203,18 @@ static bool is_row_of(const struct sr_shard *h, const struct row *r, const struc
 
 static int add_row(struct sr_shard *h, struct list *p, uint32_t access, const struct sr_access *a, uint64_t origin)
 {
-	struct row *r = sr_grow((void **)&h->rows, h->rows_n, &h->rows_room, sizeof(*r));
+	if (p->n == p->room) {
+		const uint32_t room = p->room ? 2 * p->room : 2;
+		struct row *more = realloc(p->rows, room * sizeof(*more));
 
-	if (!r || h->rows_n == NONE)
-		return -ENOMEM;
-	*r = (struct row){.origin = origin,
+		if (!more)
+			return -ENOMEM;
+		p->rows = more;
+		p->room = room;
+	}
+	p->rows[p->n++] = (struct row){.origin = origin,
 			  .begin = a->begin,
 			  .end = a->end,
-			  .next = NONE,
 			  .older = NONE,
 			  .agent = a->agent,
 			  .held = a->held,
@@ -225,11 +224,6 @@ static int add_row(struct sr_shard *h, struct list *p, uint32_t access, const st
 			  .doubts = a->doubts,
 			  .kind = a->kind,
 			  .is_write = sr_access_is_write(a)};
-	if (p->last == NONE)
-		p->first = (uint32_t)h->rows_n;
-	else
-		h->rows[p->last].next = (uint32_t)h->rows_n;
-	p->last = (uint32_t)h->rows_n++;
 	return 0;
 }
 
@@ -251,13 +245,13 @@ static int keep_older(struct sr_shard *h, struct row *r)
 static int add(struct sr_shard *h, struct list *p, uint32_t access, const struct sr_access *a, uint64_t origin, bool by_key)
 {
 	struct row *r;
-	uint32_t i = p->first;
+	uint32_t i = 0;
 
-	while (i != NONE && !is_row_of(h, &h->rows[i], a, origin, by_key))
-		i = h->rows[i].next;
-	if (i == NONE)
+	while (i < p->n && !is_row_of(h, &p->rows[i], a, origin, by_key))
+		i++;
+	if (i == p->n)
 		return add_row(h, p, access, a, origin);
-	r = &h->rows[i];
+	r = &p->rows[i];
 	if (keep_older(h, r))
 		return -ENOMEM;
 	r->last = access;
@@ -323,9 +317,9 @@ static int compare_list(struct sr_shard *h, const struct list *p, const struct s
 	const bool is_write = sr_access_is_write(b);
 	int ret = 0;
 
-	for (uint32_t i = p->first; i != NONE && !ret; i = h->rows[i].next)
-		if (may_meet(&h->rows[i], b, is_write, number))
-			ret = compare_row(h, &h->rows[i], b, number + 1);
+	for (uint32_t i = 0; i < p->n && !ret; i++)
+		if (may_meet(&p->rows[i], b, is_write, number))
+			ret = compare_row(h, &p->rows[i], b, number + 1);
 	return ret;
 }
 
@@ -357,11 +351,9 @@ static struct list *list_for(struct piece *p, const struct sr_access *a)
 	if (!is_small(a))
 		return &p->wide;
 	if (!p->words) {
-		p->words = malloc(WORDS * sizeof(*p->words));
+		p->words = calloc(WORDS, sizeof(*p->words));
 		if (!p->words)
 			return NULL;
-		for (size_t i = 0; i < WORDS; i++)
-			p->words[i] = EMPTY;
 	}
 	p->used |= UINT64_C(1) << word_of(a->begin);
 	return &p->words[word_of(a->begin)];
@@ -378,7 +370,7 @@ static struct keyed *keyed_of(struct sr_shard *h, uint64_t key)
 	k = sr_grow((void **)&h->keyed, h->keyed_n, &h->keyed_room, sizeof(*k));
 	if (!k || sr_keymap_put(&h->keys, key, h->keyed_n))
 		return NULL;
-	*k = (struct keyed){EMPTY, EMPTY};
+	*k = (struct keyed){0};
 	h->keyed_n++;
 	return k;
 }
@@ -395,8 +387,8 @@ static int take_key(struct sr_shard *h, uint32_t access, uint64_t origin)
 	if (!k)
 		return -ENOMEM;
 	others = is_release ? &k->accesses : &k->releases;
-	for (uint32_t i = others->first; i != NONE && !ret; i = h->rows[i].next)
-		ret = compare_row(h, &h->rows[i], b, 0);
+	for (uint32_t i = 0; i < others->n && !ret; i++)
+		ret = compare_row(h, &others->rows[i], b, 0);
 	return ret ? ret : add(h, is_release ? &k->releases : &k->accesses, access, b, origin, true);
 }
 
@@ -424,13 +416,24 @@ struct sr_shard *sr_shard_new(const struct sr_shards *of, unsigned int number)
 	return h;
 }
 
+static void free_piece(struct piece *p)
+{
+	for (size_t i = 0; p->words && i < WORDS; i++)
+		free(p->words[i].rows);
+	free(p->words);
+	free(p->wide.rows);
+}
+
 void sr_shard_free(struct sr_shard *h)
 {
 	if (!h)
 		return;
 	for (size_t i = 0; i < h->pieces_n; i++)
-		free(h->pieces[i].words);
-	free(h->rows);
+		free_piece(&h->pieces[i]);
+	for (size_t i = 0; i < h->keyed_n; i++) {
+		free(h->keyed[i].accesses.rows);
+		free(h->keyed[i].releases.rows);
+	}
 	free(h->rings);
 	free(h->keyed);
 	free(h->pieces);
