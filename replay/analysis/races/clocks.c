@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/ready.h"
 
 /* Numbers that are compared at once. */
 #define LANES 8
@@ -71,8 +72,8 @@ struct sr_race_clocks {
 	struct chain *chains;
 	size_t chains_n, chains_room;
 	uint32_t *first_chain; /* by lane */
-	uint32_t *ready;       /* a heap: lowest number on top */
-	size_t ready_n, done, first_open;
+	struct sr_ready ready;
+	size_t done, first_open;
 	uint64_t dropped;
 	bool is_broken, is_forced; /* is_forced: a moment has passed before some that it was to follow */
 	struct sr_race_past now;
@@ -93,10 +94,10 @@ struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m)
 	c->m = m;
 	c->stamps = zeroed(m->moments_n + 1, sizeof(*c->stamps));
 	c->places = zeroed(m->moments_n + 1, sizeof(*c->places));
-	c->ready = malloc((m->moments_n + 1) * sizeof(*c->ready));
+	c->ready.at = malloc((m->moments_n + 1) * sizeof(*c->ready.at));
 	c->first_chain = malloc((m->lanes_n + 1) * sizeof(*c->first_chain));
 	c->arriving_n = 1;
-	if (!c->stamps || !c->places || !c->ready || !c->first_chain || !sr_grow((void **)&c->arriving, 0, &c->arriving_room, sizeof(*c->arriving))) {
+	if (!c->stamps || !c->places || !c->ready.at || !c->first_chain || !sr_grow((void **)&c->arriving, 0, &c->arriving_room, sizeof(*c->arriving))) {
 		c->arriving_n = 0;
 		sr_race_clocks_free(c);
 		return NULL;
@@ -107,7 +108,7 @@ struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m)
 		c->places[i].waits = m->moments[i].waits;
 		c->places[i].sure_waits = m->moments[i].sure_waits;
 		if (!m->moments[i].waits)
-			c->ready[c->ready_n++] = (uint32_t)i; /* ascending: a heap */
+			sr_ready_push(&c->ready, (uint32_t)i);
 	}
 	return c;
 }
@@ -163,7 +164,7 @@ void sr_race_clocks_free(struct sr_race_clocks *c)
 	free(c->arriving);
 	free(c->stamps);
 	free(c->places);
-	free(c->ready);
+	free(c->ready.at);
 	free(c->first_chain);
 	free(c->chains);
 	free(c);
@@ -185,34 +186,6 @@ bool sr_race_clocks_is_broken(const struct sr_race_clocks *c)
 }
 
 /* ------------------------------------------------------------ the next one */
-
-static void push_ready(struct sr_race_clocks *c, uint32_t moment)
-{
-	size_t i = c->ready_n++;
-
-	while (i && c->ready[(i - 1) / 2] > moment) {
-		c->ready[i] = c->ready[(i - 1) / 2];
-		i = (i - 1) / 2;
-	}
-	c->ready[i] = moment;
-}
-
-static uint32_t pop_ready(struct sr_race_clocks *c)
-{
-	uint32_t top = c->ready[0], last = c->ready[--c->ready_n];
-	size_t i = 0, child;
-
-	while ((child = 2 * i + 1) < c->ready_n) {
-		if (child + 1 < c->ready_n && c->ready[child + 1] < c->ready[child])
-			child++;
-		if (c->ready[child] >= last)
-			break;
-		c->ready[i] = c->ready[child];
-		i = child;
-	}
-	c->ready[i] = last;
-	return top;
-}
 
 /* All that are left wait for each other: the first one that waits only for what is not sure goes on, else the first one. */
 static uint32_t force(struct sr_race_clocks *c)
@@ -509,7 +482,7 @@ static void hand_on(struct sr_race_clocks *c, uint32_t moment, struct clock *k)
 		know(c, a, k, o);
 		to->sure_waits -= o->surety == SR_SURE;
 		if (!--to->waits)
-			push_ready(c, o->to);
+			sr_ready_push(&c->ready, o->to);
 	}
 }
 
@@ -562,7 +535,7 @@ uint32_t sr_race_clocks_next(struct sr_race_clocks *c)
 
 	if (c->error || c->done == c->m->moments_n)
 		return SR_NO_MOMENT;
-	moment = c->ready_n ? pop_ready(c) : force(c);
+	moment = c->ready.n ? sr_ready_pop(&c->ready) : force(c);
 	if (moment == SR_NO_MOMENT)
 		return SR_NO_MOMENT;
 	c->now.is_broken = c->is_broken;

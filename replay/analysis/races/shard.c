@@ -136,7 +136,7 @@ static bool has_row_ended(struct sr_shard *h, struct row *r)
 static int tell(struct sr_shard *h, const struct sr_access *a, const struct sr_access *b, uint64_t piece, enum sr_surety unordered, uint16_t doubts)
 {
 	if (!h->found)
-		return h->of->sweep->found(h->of->sweep->argument, a, b, unordered, doubts);
+		return h->of->found(h->of->argument, a, b, unordered, doubts);
 	return sr_found_keep(h->found, (struct sr_found_pair){.place = h->place,
 							      .piece = piece,
 							      .a = (uint32_t)(a - h->of->m->accesses),
@@ -187,7 +187,7 @@ static struct piece *piece_of(struct sr_shard *h, uint64_t key)
 
 static uint64_t origin_of(const struct sr_shard *h, const struct sr_access *a)
 {
-	return h->of->sweep->origin ? h->of->sweep->origin(h->of->sweep->argument, a) : a->site ^ a->pc;
+	return h->of->origin ? h->of->origin(h->of->argument, a) : a->site ^ a->pc;
 }
 
 static bool are_same_locks(const struct sr_race_model *m, uint32_t a, uint32_t b)
@@ -275,10 +275,10 @@ static bool is_first(uint64_t a, uint64_t b, uint64_t number)
 
 static int tell_ordered(struct sr_shard *h, const struct sr_access *a, const struct sr_access *b)
 {
-	if (!h->of->sweep->ordered || a->rank == b->rank || !sr_accesses_conflict(a, b) || is_closed(a, b) || is_closed(b, a) ||
+	if (!h->of->ordered || a->rank == b->rank || !sr_accesses_conflict(a, b) || is_closed(a, b) || is_closed(b, a) ||
 	    sr_model_excludes(h->of->m, a, b) || !is_ordered(h, a, b, SR_SURE))
 		return 0;
-	return h->of->sweep->ordered(h->of->sweep->argument, a, b);
+	return h->of->ordered(h->of->argument, a, b);
 }
 
 static int compare_row(struct sr_shard *h, struct row *r, const struct sr_access *b, uint64_t piece)

@@ -12,7 +12,7 @@
 #include "replay/analysis/log/keymap.h"
 #include "replay/analysis/races/clocks.h"
 #include "replay/analysis/races/found.h"
-#include "replay/analysis/races/sweep.h"
+#include "replay/analysis/races/model.h"
 
 #define SR_SHARDS_MOST 64
 /* Bytes of a piece of memory. */
@@ -23,8 +23,12 @@ struct sr_shards {
 	/* To be filled in: */
 	const struct sr_race_model *m;
 	const struct sr_race_clocks *clocks;
-	const struct sr_sweep *sweep;
 	unsigned int n;
+	/* As those of struct sr_sweep; found() is called only where pairs are not kept. */
+	int (*found)(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered, uint16_t doubts);
+	int (*ordered)(void *argument, const struct sr_access *a, const struct sr_access *b);
+	uint64_t (*origin)(void *argument, const struct sr_access *a);
+	void *argument;
 
 	struct sr_keymap released; /* keys that end */
 };
@@ -47,7 +51,7 @@ uint64_t sr_shard_pairs(const struct sr_shard *h);
 
 /*
  * The next access of the pass, with the past of its moment: it is compared with those before it.  found: where pairs are kept,
- * with this place; NULL: they are told at once.  0, -ENOMEM, or what the sweep's function returned.
+ * with this place; NULL: they are told at once.  0, -ENOMEM, or what found() or ordered() returned.
  */
 int sr_shard_take(struct sr_shard *h, const struct sr_race_past *past, uint32_t access, uint32_t place, struct sr_found_pairs *found);
 

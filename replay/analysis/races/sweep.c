@@ -310,7 +310,9 @@ static void release(struct sweeping *w)
 int sr_sweep(const struct sr_race_model *m, struct sr_sweep *s)
 {
 	const unsigned int asked = s->ordered ? 1 : s->threads, threads = asked > SR_SWEEP_THREADS_MOST ? SR_SWEEP_THREADS_MOST : asked;
-	struct sweeping w = {.m = m, .s = s, .threads = threads, .shards = {.m = m, .sweep = s, .n = threads > 1 ? SHARDS_A_THREAD * threads : 1},
+	struct sweeping w = {.m = m, .s = s, .threads = threads,
+			     .shards = {.m = m, .n = threads > 1 ? SHARDS_A_THREAD * threads : 1,
+					.found = s->found, .ordered = s->ordered, .origin = s->origin, .argument = s->argument},
 			     .lock = PTHREAD_MUTEX_INITIALIZER, .begin = PTHREAD_COND_INITIALIZER, .end = PTHREAD_COND_INITIALIZER};
 	int ret = prepare(&w) ? go_with_helpers(&w) : -ENOMEM;
 
