@@ -4,6 +4,7 @@
  * (analysis/races).  Writes what it finds to DIR.srec/races.json as well.
  */
 #include <argp.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <malloc.h>
@@ -35,6 +36,7 @@
 struct options {
 	struct sr_trace_options common;
 	const char *suppress;
+	FILE *json; /* --json=FILE; NULL: with --json alone standard output has the JSON, and no text */
 	enum sr_memory_model memory;
 	enum sr_race_predict predict;
 	unsigned int jobs;
@@ -62,7 +64,7 @@ static const struct argp_option option_list[] = {
     {"notes", KEY_NOTES, NULL, 0, "print notes as well: flags, equal values, and what is only possible", 0},
     {"suppress", KEY_SUPPRESS, "FILE", 0, "leave out races whose places match a line of FILE", 0},
     {"jobs", 'j', "N", 0, "replay N ranks at once, and search in N threads (default: one for each CPU); what is found does not depend on it", 0},
-    {"json", KEY_JSON, NULL, 0, "print JSON: a line for the trace, and one for each race", 0},
+    {"json", KEY_JSON, "FILE", OPTION_ARG_OPTIONAL, "print JSON instead of text: a line for the trace, and one for each race; with =FILE, write it there as well", 0},
     SR_QUIET_OPTION,
     {0},
 };
@@ -82,6 +84,16 @@ static unsigned int usual_jobs(void)
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
 
 	return n < 1 ? 1 : n > JOBS_MOST ? JOBS_MOST : (unsigned int)n;
+}
+
+/* Before anything else: a search may take long. */
+static FILE *open_json(const char *path, struct argp_state *state)
+{
+	FILE *f = fopen(path, "we");
+
+	if (!f)
+		argp_failure(state, SR_EXIT_FAILED, errno, "cannot write %s", path);
+	return f;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -119,6 +131,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->consistency = true;
 		return 0;
 	case KEY_JSON:
+		if (arg) {
+			o->json = open_json(arg, state);
+			return 0;
+		}
 		return sr_parse_trace_options('j', NULL, state, &o->common);
 	case 'j':
 		o->jobs = parse_jobs(arg, state);
@@ -246,10 +262,19 @@ static void write_beside(const json_t *all, const char *dir)
 	free(path);
 }
 
+static void write_lines(const struct output *x, json_t *head, FILE *out)
+{
+	json_t *line;
+	size_t i;
+
+	sr_json_write(out, json_incref(head));
+	json_array_foreach(x->list, i, line) sr_json_write(out, json_incref(line));
+	json_array_foreach(x->cycles, i, line) sr_json_write(out, json_incref(line));
+}
+
 static int write_all(struct output *x)
 {
-	json_t *all = whole(x), *race;
-	size_t i;
+	json_t *all = whole(x);
 
 	if (!all)
 		return sr_fail("no memory left");
@@ -258,13 +283,12 @@ static int write_all(struct output *x)
 		json_object_set(all, "consistency", x->cycles);
 	}
 	write_beside(all, x->o->common.dir);
-	if (x->o->common.json) {
-		json_object_del(all, "races");
-		json_object_del(all, "consistency");
-		sr_json_print(json_incref(all));
-		json_array_foreach(x->list, i, race) sr_json_print(json_incref(race));
-		json_array_foreach(x->cycles, i, race) sr_json_print(json_incref(race));
-	}
+	json_object_del(all, "races");
+	json_object_del(all, "consistency");
+	if (x->o->common.json)
+		write_lines(x, all, stdout);
+	if (x->o->json)
+		write_lines(x, all, x->o->json);
 	json_decref(all);
 	return 0;
 }
@@ -453,5 +477,7 @@ int sr_cmd_races(int argc, char **argv)
 		return sr_fail("%s", err.text);
 	status = leaves_out(t, o.common.dir) ? SR_EXIT_FAILED : find(&o, t);
 	sr_trace_close(t);
+	if (o.json && (ferror(o.json) | fclose(o.json)) && status != SR_EXIT_FAILED)
+		status = sr_fail("cannot write all of the JSON: %s", strerror(errno));
 	return status;
 }

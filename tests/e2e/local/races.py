@@ -343,6 +343,12 @@ def options(tap, directory):
     status, out, err = run([SREPLAY, "races", trace], SECONDS)
     tap.ok(b" that it registered at SN" in out and b"pgas_start (bootstrap.c:" in out, "... and who called it, as text", out)
     tap.ok(status == 1 and b"warning, data, predicted" in out or b"error, data, observed" in out, "as text", out)
+    both = os.path.join(directory, "both.json")
+    status, text, err = run([SREPLAY, "races", "--json=" + both, trace], SECONDS)
+    with open(both, "rb") as f:
+        tap.ok(status == 1 and text == out and f.read() == run([SREPLAY, "races", "--json", trace], SECONDS)[1], "--json=FILE: the JSON there, and the text as ever", err)
+    status, out, err = run([SREPLAY, "races", "--json=" + os.path.join(directory, "none", "such"), trace], SECONDS)
+    tap.ok(status == 125 and not out and "cannot write" in err, "--json=FILE that cannot be written fails at once", "%s %s" % (status, err))
     status, _, err = run([SREPLAY, "races", os.path.join(directory, "missing.srec")], SECONDS)
     tap.ok(status == 125, "a trace that is not there fails with 125", err)
 
