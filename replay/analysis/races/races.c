@@ -2,7 +2,6 @@
 #include "replay/analysis/races/races.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,67 +43,6 @@ static uint64_t key_of_pair(const struct finding *f, const struct sr_access *a, 
 	const uint64_t x = (uint64_t)(a - all), y = (uint64_t)(b - all);
 
 	return x < y ? x << 32 | y : y << 32 | x;
-}
-
-/* ------------------------------------------------------------------- words */
-
-const char *sr_race_evidence_word(enum sr_race_evidence e)
-{
-	static const char *const words[] = {"possible", "predicted", "observed", "confirmed"};
-
-	return words[e];
-}
-
-const char *sr_race_class_word(enum sr_race_class c)
-{
-	static const char *const words[] = {"data", "same-value", "in-flight", "lifetime", "fence", "sync", "message"};
-
-	return words[c];
-}
-
-const char *sr_race_severity_word(enum sr_race_severity s)
-{
-	static const char *const words[] = {"note", "warning", "error"};
-
-	return words[s];
-}
-
-static const char *opcode_word(uint8_t opcode)
-{
-	switch (opcode) {
-	case IBV_WR_RDMA_WRITE:
-		return "WRITE";
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return "WRITE with immediate";
-	case IBV_WR_RDMA_READ:
-		return "READ";
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		return "compare-and-swap";
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return "fetch-and-add";
-	case IBV_WR_ATOMIC_WRITE:
-		return "atomic WRITE";
-	default:
-		return sr_op(opcode) & SR_OP_RECEIVED ? "SEND" : "request";
-	}
-}
-
-const char *sr_race_access_words(const struct sr_access *a, char text[64])
-{
-	const char *before = a->kind == SR_ACCESS_GATHER    ? "gather of a "
-			     : a->kind == SR_ACCESS_SCATTER ? "local side of a "
-							    : "";
-
-	if (a->kind == SR_ACCESS_LOAD)
-		return "load";
-	if (a->kind == SR_ACCESS_STORE)
-		return "store";
-	if (a->kind == SR_ACCESS_RECV)
-		return "message into a posted receive";
-	if (a->kind == SR_ACCESS_RELEASE)
-		return "deregistration";
-	snprintf(text, 64, "%s%s", before, opcode_word(a->opcode));
-	return text;
 }
 
 /* ------------------------------------------------------------------ classes */
@@ -441,11 +379,17 @@ static bool is_load(const void *argument, const struct sr_access *a)
 	return is_side(q->f, load_of(q->race), a);
 }
 
-/* A change and a load of the words in question: what they may order is something else. */
+/* Is the race at the end of a message, which nobody was seen waiting for? */
+static bool is_at_tail(const struct sr_race *r)
+{
+	return sr_race_may_be_tail(change_of(r), load_of(r));
+}
+
+/* A change and a load of the words in question: what they may order is something else.  So is the rest of a message. */
 static bool is_at_words(const struct asked *q, const struct sr_access *change, const struct sr_access *load)
 {
 	return change->kind == change_of(q->race)->kind && load->kind == load_of(q->race)->kind &&
-	       (is_change(q, change) || is_load(q, load));
+	       (is_change(q, change) || is_load(q, load)) && (!is_at_tail(q->race) || sr_race_may_be_tail(change, load));
 }
 
 /*
@@ -512,6 +456,28 @@ static bool may_be_flag(const struct sr_race *s)
 	return s->class == SR_RACE_DATA && sr_race_may_be_flag(change_of(s), load_of(s));
 }
 
+/* Is each pair of it at the end of a message?  (Where other bytes race as well, the message is data.) */
+static bool is_tail_only(const struct finding *f, const struct sr_race *s)
+{
+	const struct sr_access *all = f->r->run.model.accesses;
+
+	for (size_t i = 0; i < f->pairs.n; i++) {
+		const struct sr_access *a = &all[f->pairs.all[i].a], *b = &all[f->pairs.all[i].b];
+		const struct sr_access *change = is_loader(a) ? b : a, *load = is_loader(a) ? a : b;
+
+		if (is_side(f, change_of(s), change) && is_side(f, load_of(s), load) && !sr_race_may_be_tail(change, load))
+			return false;
+	}
+	return true;
+}
+
+/* Is it a load of the end of a message that nobody was seen waiting for?  It may have been there each time. */
+static bool may_be_tail_flag(const struct finding *f, const struct sr_race *s)
+{
+	return s->class == SR_RACE_DATA && f->r->how.memory == SR_MODEL_DEVICE && is_at_tail(s) && is_watched(f->r, load_of(s)->rank) &&
+	       is_tail_only(f, s);
+}
+
 /* Words that nobody waits for, and that order nothing else, are data. */
 static int find_flags(struct finding *f)
 {
@@ -524,7 +490,7 @@ static int find_flags(struct finding *f)
 		const struct asked q = {f, s};
 		struct sr_race_flag flag = {.is_change = is_change, .is_load = is_load, .is_known = is_known, .argument = &q};
 
-		if (s->evidence == SR_RACE_POSSIBLE || !(may_be_data(r, s) || may_be_flag(s)) || asked++ >= FLAGS_ASKED)
+		if (s->evidence == SR_RACE_POSSIBLE || !(may_be_data(r, s) || may_be_flag(s) || may_be_tail_flag(f, s)) || asked++ >= FLAGS_ASKED)
 			continue;
 		ret = index_pairs(f);
 		if (!ret)
