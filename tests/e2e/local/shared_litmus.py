@@ -5,6 +5,8 @@ Litmus tests of memory that two processes share by plain loads, stores and atomi
 what the processor forbids, each replays exactly alone, and both replay together.
 
     shared_litmus.py [ROUNDS [PATTERN...]]
+
+With many rounds, each is replayed alone only.
 """
 
 import os
@@ -18,6 +20,7 @@ from harness import BUILD, SREPLAY, Tap, replay, run
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "shared_litmus")
 PATTERNS = "message", "buffering", "sequence", "spin", "ticket", "compare", "queue", "copies"
 SECONDS = 3600
+TOGETHER_MAX = 100000  # rounds
 
 
 def check(tap, directory, pattern, rounds):
@@ -32,12 +35,14 @@ def check(tap, directory, pattern, rounds):
         status, out, err = replay(trace, rank, timeout=SECONDS)
         tap.ok(status == 0 and out == said[rank][0] and "0 divergences: exact" in err, "%s: side %d replays exactly" %
                (pattern, rank), "%s\n%s\n%s\n%s" % (status, said[rank][0], out, err))
+    if int(rounds) > TOGETHER_MAX:
+        return
     status, out, err = run([SREPLAY, "replay", trace], SECONDS)
     tap.ok(status == 0 and "all 2 ranks ended as recorded" in err, "%s: both replay together" % pattern, "%s\n%s" % (status, err))
 
 
 def main():
-    tap, rounds = Tap(), sys.argv[1] if len(sys.argv) > 1 else "20000"
+    tap, rounds = Tap(), sys.argv[1] if len(sys.argv) > 1 else "4000"
     for pattern in sys.argv[2:] or PATTERNS:
         with tempfile.TemporaryDirectory() as directory:
             os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
