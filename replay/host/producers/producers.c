@@ -225,10 +225,30 @@ static struct sr_found_value describe(const struct sr_producers *p,
 	return f;
 }
 
+/* Which writes brought the bytes of a word. */
+struct brought {
+	struct {
+		uint64_t addr;
+		uint32_t n;
+		const struct sr_group_write *w;
+	} piece[8];
+	int n;
+};
+
+/*
+ * After the whole word is judged: its bytes came at once, and the write that brought its first ones need not be the
+ * first of them.
+ */
+static void spend(struct sr_producers *p, const struct brought *all)
+{
+	for (int i = 0; i < all->n; i++)
+		sr_search_spend(&p->search, all->piece[i].addr, all->piece[i].n, &all->piece[i].w->origin);
+}
+
 /* Judges from b->addr on as far as one write explains it, else one byte; how many bytes. */
 static uint32_t judge_some(struct sr_producers *p, const struct sr_sample *k, const struct sr_writes *m,
 			   const struct sr_writers *writers, struct sr_wanted *b,
-			   struct verdict *of)
+			   struct verdict *of, struct brought *all)
 {
 	struct sr_search_found f = sr_search(&p->search, k, m, writers, b);
 	uint32_t n = f.w ? sr_search_common(f.w, b) : 1;
@@ -236,10 +256,12 @@ static uint32_t judge_some(struct sr_producers *p, const struct sr_sample *k, co
 
 	for (uint32_t i = at; i < at + n; i++)
 		of[i] = f.w ? judge_write(&f) : judge_byte(p, k, m, writers, i);
-	if (f.w && k->l.seen)
-		sr_search_spend(&p->search, b->addr, n, &f.w->origin);
-	if (f.w)
+	if (f.w) {
+		all->piece[all->n].addr = b->addr;
+		all->piece[all->n].n = n;
+		all->piece[all->n++].w = f.w;
 		note_begun(p, &f);
+	}
 	return n;
 }
 
@@ -271,12 +293,15 @@ static void judge_word(struct sr_producers *p, const struct sr_sample *k, const 
 		       struct verdict *of)
 {
 	struct sr_wanted b = {.addr = begin, .begin = begin, .end = end};
+	struct brought all = {.n = 0};
 
 	if (is_unchanged(k, begin, end))
 		for (; b.addr < end; b.addr++)
 			of[b.addr - k->l.addr] = (struct verdict){.by = UNCHANGED};
 	while (b.addr < end)
-		b.addr += judge_some(p, k, m, writers, &b, of);
+		b.addr += judge_some(p, k, m, writers, &b, of, &all);
+	if (k->l.seen)
+		spend(p, &all);
 	complete_outside(of + (begin - k->l.addr), end - begin);
 }
 

@@ -131,6 +131,8 @@ void sr_search_spend(struct sr_search *x, uint64_t addr, uint32_t n,
 {
 	struct sr_spent *s = &x->spent[spent_at(addr)];
 
+	if (s->word == addr / 8 && s->member == o->member && is_before(o, s))
+		return;
 	if (s->word != addr / 8 || s->tick != o->tick || s->member != o->member ||
 	    s->request != o->request)
 		*s = (struct sr_spent){addr / 8, o->tick, o->member, o->request, 0};
@@ -180,6 +182,14 @@ static size_t first_unknown(const struct sr_search *x, const struct sr_sample *k
 	return r.first;
 }
 
+/* A writer's stores within one tick come one after the other; of its other writes only the ticks are in order. */
+static bool is_past(const struct sr_group_write *w, const struct sr_spent *s)
+{
+	if (w->kind == SR_GROUP_SHARED && w->origin.tick == s->tick)
+		return w->origin.request < s->request;
+	return w->origin.tick < s->tick;
+}
+
 /* Without the writes that a change of the word cannot have come from any more, which are the first. */
 static struct sr_writes_range not_spent(const struct sr_search *x, const struct sr_sample *k,
 					const struct sr_writes *m, struct sr_writes_range r, uint64_t addr)
@@ -192,7 +202,7 @@ static struct sr_writes_range not_spent(const struct sr_search *x, const struct 
 	while (s && r.first < end) {
 		size_t middle = r.first + (end - r.first) / 2;
 
-		if (sr_writes_at(m, middle)->origin.tick < s->tick)
+		if (is_past(sr_writes_at(m, middle), s))
 			r.first = middle + 1;
 		else
 			end = middle;

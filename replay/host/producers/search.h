@@ -68,7 +68,7 @@ struct sr_search_found sr_search(struct sr_search *x, const struct sr_sample *k,
 /* How many bytes from b->addr on this write and the word have in common. */
 uint32_t sr_search_common(const struct sr_group_write *w, const struct sr_wanted *b);
 
-/* These bytes came from there: they and earlier ones of that writer do not come again. */
+/* These bytes came from there: they and earlier ones of that writer do not come again.  The pieces of a word in any order. */
 void sr_search_spend(struct sr_search *x, uint64_t addr, uint32_t n,
 		     const struct sr_group_origin *o);
 

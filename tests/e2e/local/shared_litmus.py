@@ -38,7 +38,8 @@ def check(tap, directory, pattern, rounds):
     if int(rounds) > TOGETHER_MAX:
         return
     status, out, err = run([SREPLAY, "replay", trace], SECONDS)
-    tap.ok(status == 0 and "all 2 ranks ended as recorded" in err, "%s: both replay together" % pattern, "%s\n%s" % (status, err))
+    tap.ok(status == 0 and "all 2 ranks ended as recorded" in err and "through memory shared" not in err,
+           "%s: both replay together, and who stored each byte is found" % pattern, "%s\n%s" % (status, err))
 
 
 def main():
