@@ -8,6 +8,7 @@
 #include "logd/ring/ring.h"
 #include "logd/trace/columns.h"
 #include "logd/writer/batch_writer.h"
+#include "logd/writer/cpu_share.h"
 
 /* The largest frame: one record, or as many as make FRAME_TARGET. */
 #define FRAME_MAX_WRITTEN (SR_RING_MAX_PIECE + sizeof(struct sr_record))
@@ -27,7 +28,18 @@ struct frame_writer {
 	size_t room;
 	struct sr_columns_encoder *columns;
 	struct batch_writer *batch; /* NULL: plain */
+	struct cpu_share share;     /* of the thread that writes */
+	bool has_share;             /* it has begun */
 };
+
+/* Messages take some 3 ns a byte to compress, and become half as long: not while programs wait for the CPU. */
+static bool is_short_of_cpu(struct frame_writer *w)
+{
+	if (!w->has_share)
+		cpu_share_begin(&w->share);
+	w->has_share = true;
+	return cpu_share_is_short(&w->share);
+}
 
 struct frame_writer *frame_writer_new(int level, bool plain)
 {
@@ -55,6 +67,8 @@ void frame_writer_free(struct frame_writer *w)
 	if (!w)
 		return;
 	batch_writer_free(w->batch);
+	if (w->has_share)
+		cpu_share_end(&w->share);
 	ZSTD_freeCCtx(w->compressor);
 	sr_columns_encoder_free(w->columns);
 	free(w->compressed);
@@ -78,6 +92,8 @@ static size_t compress_long(struct frame_writer *w, struct frame_job *job, unsig
 		habit->raw--;
 		return 0;
 	}
+	if (is_short_of_cpu(w))
+		return 0;
 	n = compress(w, w->level, room, job->records, job->h.raw_bytes);
 	if (!ZSTD_isError(n) && n < most) {
 		habit->after = 0;
