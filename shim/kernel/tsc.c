@@ -27,6 +27,7 @@
 #include "shim/kernel/vdso.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/images.h"
+#include "shim/memory/kept_stack.h"
 #include "shim/signals/signals.h"
 
 bool sr_tsc_traps;
@@ -186,7 +187,9 @@ static void replace_instructions(struct sr_thread *t)
 	enum sr_heap before = sr_enter(t);
 	uint64_t code = atomic_load(&new_code);
 	uint32_t p = atomic_load(&patience);
+	struct sr_kept_stack kept;
 
+	sr_stack_keep(t, &kept);
 	atomic_store(&spent, 0);
 	if (sr_tsc_sites_find(works)) {
 		if (atomic_exchange(&sr_tsc_trapping, false))
@@ -198,6 +201,7 @@ static void replace_instructions(struct sr_thread *t)
 		if (!sr_tsc_trapping)
 			trap_again();
 	}
+	sr_stack_put_back(&kept);
 	sr_leave(t, before);
 }
 

@@ -12,6 +12,7 @@
 #include "shim/exposed/probe/breakpoint.h"
 #include "shim/exposed/x86/vector.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/kept_stack.h"
 #include "shim/replay/own.h"
 #include "shim/signals/signals.h"
 
@@ -110,6 +111,7 @@ void sr_replay_await_place(struct sr_thread *t)
 	struct sr_replay_stream *s = t->stream;
 	struct sr_place *place = &s->place;
 	size_t size = s->next.size;
+	struct sr_kept_stack kept;
 
 	if (size > sizeof(*place))
 		size = sizeof(*place);
@@ -119,9 +121,11 @@ void sr_replay_await_place(struct sr_thread *t)
 		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, SR_REC_PLACE, SR_REC_PLACE);
 	s->awaits_place = true;
 	s->passed_place = 0;
+	sr_stack_keep(t, &kept);
 	if (!breakpoint_set(place->p.pc, place->p.flags & SR_PLACE_JUMP, (uint8_t)place->p.told_by))
 		set_when_mapped(&place->p);
 	await(s);
+	sr_stack_put_back(&kept);
 }
 
 void sr_replay_miss_place(struct sr_thread *t)
