@@ -150,9 +150,10 @@ def main():
             r = Recording(trace, [atomics, "turns", "6"])
             tap.ok(r.ends_well() and not r.beside and r.stops < 1000 and EXACT in r.verdict,
                    "a thread that makes calls has its turn, though others spin", r)
-            r = Recording(trace, [computes, "deep", "4", "200"], "--threads=serial")
-            tap.ok(r.ends_well() and r.stops and EXACT in r.verdict,
-                   "--threads=serial: those that compute beside memory on the stack that they never wrote", r)
+            for case, what in (("deep", "beside memory on the stack that they never wrote"),
+                               ("locks", "in words on the stack of which they write a part")):
+                r = Recording(trace, [computes, case, "4", "200"], "--threads=serial")
+                tap.ok(r.ends_well() and r.stops and EXACT in r.verdict, "--threads=serial: those that compute " + what, r)
             r = Recording(trace, [computes, "sums", "3", "300"], "--threads=serial", meanwhile=stop_for_long)
             tap.ok(r.ends_well() and not r.beside and EXACT in r.verdict,
                    "no thread runs beside another one because the process was stopped for long", r)

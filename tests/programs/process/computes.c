@@ -8,6 +8,7 @@
  *     steps  the same, but all meet at a barrier after each millisecond or so
  *     pool   threads take tasks of some milliseconds from a queue with a lock
  *     deep   each allocates, then computes far below on the stack, beside memory that it never wrote
+ *     locks  each takes a lock, then computes far below on the stack, in words of which it writes a part
  *     made   each computes for MS milliseconds, with four calls in between, in code that is in no file
  *
  * computes_atomics has these as well:
@@ -97,6 +98,31 @@ static void deep(int me)
 
 		found[me] += compute_deep(i, ms * TURNS / 5);
 		free(p);
+	}
+}
+
+/* Of each word it writes three bytes, and what is in the others is not its own. */
+static __attribute__((noinline)) uint64_t compute_partly(uint64_t x, uint64_t turns)
+{
+	volatile char partly[9000];
+
+	for (uint64_t i = 0; i < turns; i++) {
+		volatile char *word = partly + 8 * (x % 1000);
+
+		word[0] = word[1] = word[2] = (char)i;
+		x = (x ^ i) * 6364136223846793005ull + (uint64_t)word[i % 3];
+	}
+	return x;
+}
+
+static void locks(int me)
+{
+	static pthread_mutex_t mutex[THREADS_MAX];
+
+	for (uint64_t i = 0; i < 20; i++) {
+		pthread_mutex_lock(&mutex[me]);
+		found[me] += compute_partly(i, ms * TURNS / 60);
+		pthread_mutex_unlock(&mutex[me]);
 	}
 }
 
@@ -204,7 +230,7 @@ static const struct {
 	const char *name;
 	void (*run)(int me);
 } cases[] = {
-    {"sums", sums},   {"steps", steps}, {"pool", pool}, {"deep", deep}, {"made", made},
+    {"sums", sums},   {"steps", steps}, {"pool", pool}, {"deep", deep}, {"locks", locks}, {"made", made},
 #ifdef WITH_ATOMICS
     {"flags", flags}, {"open", open_to_cancellation}, {"mapped", mapped}, {"shares", shares}, {"turns", turns}, {"stop", stop},
 #endif
