@@ -96,17 +96,18 @@ static inline uint64_t word_at(const uint8_t *p)
 }
 
 /*
- * Compares two call records of at least 8 bytes each; too short for a call of memcmp to pay. Where
- * they differ, it is most often in the results, at the end.
+ * Compares two call records; too short for a call of memcmp to pay. A word that was stored in parts a moment ago can be
+ * loaded only when these have left the processor's buffer: so what was stored first is compared first, the arguments.
  */
 static inline bool is_same(const uint8_t *a, const uint8_t *b, size_t n)
 {
-	if (word_at(a + n - 8) != word_at(b + n - 8))
-		return false;
-	for (size_t i = 0; i + 8 < n; i += 8)
+	for (size_t i = sizeof(struct sr_call_head); i + 8 <= n; i += 8)
 		if (word_at(a + i) != word_at(b + i))
 			return false;
-	return true;
+	for (size_t i = 0; i < sizeof(struct sr_call_head); i += 8)
+		if (word_at(a + i) != word_at(b + i))
+			return false;
+	return word_at(a + n - 8) == word_at(b + n - 8);
 }
 
 /*
