@@ -442,7 +442,7 @@ static int find(const struct options *o, struct sr_trace *t)
 	status = ret ? sr_fail("%s", err.text) : print_all(o, &r);
 	sr_races_free(&r);
 out:
-	sr_keymap_free(&results.values);
+	sr_race_results_free(&results);
 	sr_race_watches_free(&watches);
 	sr_race_stacks_free(&stacks);
 	sr_links_free(&links);

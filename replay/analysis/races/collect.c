@@ -191,9 +191,15 @@ int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *ho
 	if (!ret)
 		results->are_all = true;
 	release(&c);
-	sr_keymap_free(&own.values);
+	sr_race_results_free(&own);
 	free(all);
 	return ret;
+}
+
+void sr_race_results_free(struct sr_race_results *r)
+{
+	sr_keymap_free(&r->values);
+	sr_keymap_free(&r->swapped);
 }
 
 void sr_race_run_free(struct sr_race_run *r)

@@ -19,9 +19,16 @@
 int sr_collect_lock_request(struct sr_collect *c, const struct sr_posted *p, bool has_result, uint64_t result)
 {
 	const bool is_atomic = p->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || p->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	const uint64_t word = sr_keymap_of_rank(p->address, p->to);
 	struct sr_lock_request *at;
+	uint64_t is;
 
 	if (p->length != 8 || (!is_atomic && !(sr_op(p->opcode) & SR_OP_CHANGES)))
+		return 0;
+	/* Only such a word may be a lock; most are none.  The pass that finds results comes first, if there are any. */
+	if (c->finds_results)
+		return p->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? sr_keymap_put(&c->results->swapped, word, 1) : 0;
+	if (!sr_keymap_get(&c->results->swapped, word, &is))
 		return 0;
 	at = sr_grow((void **)&c->lock_requests, c->lock_requests_n, &c->lock_requests_room, sizeof(*at));
 	if (!at)

@@ -55,10 +55,13 @@ enum sr_race_predict {
 /* What atomics returned, by their number, as a pass over the trace found it. */
 struct sr_race_results {
 	struct sr_keymap values;
+	struct sr_keymap swapped; /* words, by rank, that compare-and-swaps are for */
 	bool are_all;     /* that can be found without watched loads */
 	uint64_t lacking; /* so many have completed without */
 	bool were_watched;
 };
+
+void sr_race_results_free(struct sr_race_results *r);
 
 struct sr_race_collecting {
 	struct sr_trace *trace;
