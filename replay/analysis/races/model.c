@@ -62,8 +62,7 @@ void sr_model_order(struct sr_race_model *m, uint32_t from, uint32_t to, enum sr
 		m->is_full = true;
 		return;
 	}
-	*o = (struct sr_moment_order){
-	    .to = to, .next = m->moments[from].orders, .surety = (uint8_t)surety, .is_read = is_read};
+	*o = (struct sr_moment_order){.to = to, .next = m->moments[from].orders, .surety = surety, .is_read = is_read};
 	m->moments[from].orders = (uint32_t)m->orders_n++;
 	m->moments[to].waits++;
 	m->moments[to].sure_waits += surety == SR_SURE;
@@ -107,7 +106,7 @@ void sr_model_cut_reads(struct sr_race_model *m, bool (*is_cut)(const void *argu
 
 uint32_t sr_model_choice(struct sr_race_model *m)
 {
-	uint32_t *at = sr_grow((void **)&m->choices, m->choices_n, &m->choices_room, sizeof(*at));
+	uint32_t *at = (m->choices_n + 1) >> SR_CHOICE_BITS ? NULL : sr_grow((void **)&m->choices, m->choices_n, &m->choices_room, sizeof(*at));
 
 	if (!at) {
 		m->is_full = true;

@@ -26,12 +26,15 @@ enum sr_surety {
 	SR_SURETIES
 };
 
+#define SR_CHOICE_BITS 28
+
+/* There are several for each access. */
 struct sr_moment_order {
 	uint32_t to, next; /* next: of the orders from the same moment; SR_NO_MOMENT: none */
-	uint32_t choice; /* not 0: one of this choice */
-	uint8_t surety;
-	bool is_read; /* `to` read what `from` wrote: in a race of `to` this order is left out */
-	bool is_bound; /* `from` is the last moment that `to` may follow, in this run too */
+	uint32_t choice : SR_CHOICE_BITS; /* not 0: one of this choice */
+	uint32_t surety : 2;
+	uint32_t is_read : 1; /* `to` read what `from` wrote: in a race of `to` this order is left out */
+	uint32_t is_bound : 1; /* `from` is the last moment that `to` may follow, in this run too */
 };
 
 struct sr_moment {
@@ -84,13 +87,14 @@ enum sr_site_kind {
 	SR_SITE_CALLER,      /* where a function of the C library returns to that did */
 };
 
+/* There may be hundreds of millions. */
 struct sr_access {
 	uint64_t begin, end; /* addresses */
 	uint64_t sn; /* of the call; of an instruction's access: of the call before it */
 	uint64_t checksum;
 	uint64_t site; /* 0: not known */
 	uint64_t pc;   /* of a CPU's access: its instruction; 0: not known */
-	uint64_t request;     /* 0: of no request; one request has several accesses */
+	uint32_t request;     /* 0: of no request; one request has several accesses */
 	uint32_t owner, rank; /* whose memory; who accesses it */
 	uint32_t thread, fault;
 	uint32_t agent;                /* accesses of one agent and kind come, and end, in their order */
@@ -108,14 +112,15 @@ struct sr_access {
 	 */
 	uint32_t key, closed;
 	uint32_t held; /* locks that its rank has meanwhile: sr_model_hold(); 0: none */
-	uint8_t kind, opcode;
-	uint8_t site_is;
-	bool is_nearby; /* of a store: `pc` has stored to the page, perhaps not to these bytes */
-	bool is_relaxed; /* into memory of IBV_ACCESS_RELAXED_ORDERING */
-	bool is_asked_again; /* of a READ: the next one of its queue pair reads the same bytes, once this one is over */
-	bool is_news;        /* of a READ: its rank has not found the same there before */
-	bool is_polled; /* it waits for the bytes to change: a READ of what READs poll, a load that is done again and again */
-	uint16_t doubts;
+	uint32_t doubts : 12; /* SR_DOUBT_* */
+	uint32_t opcode : 8;
+	uint32_t kind : 4;    /* enum sr_access_kind */
+	uint32_t site_is : 2; /* enum sr_site_kind */
+	uint32_t is_nearby : 1; /* of a store: `pc` has stored to the page, perhaps not to these bytes */
+	uint32_t is_relaxed : 1; /* into memory of IBV_ACCESS_RELAXED_ORDERING */
+	uint32_t is_asked_again : 1; /* of a READ: the next one of its queue pair reads the same bytes, once this one is over */
+	uint32_t is_news : 1;        /* of a READ: its rank has not found the same there before */
+	uint32_t is_polled : 1; /* it waits for the bytes to change: a READ of what READs poll, a load that is done again and again */
 };
 
 struct sr_race_model {

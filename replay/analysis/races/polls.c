@@ -18,8 +18,10 @@ void sr_collect_note_poll(struct sr_collect *c, struct sr_collected_request *rq,
 
 	if (a->kind != SR_ACCESS_READ || !c->how->group[a->owner])
 		return;
-	if (before && is_repeat(c, before, a))
-		rq->is_repeat = before->is_asked_again = true;
+	if (before && is_repeat(c, before, a)) {
+		rq->is_repeat = true;
+		before->is_asked_again = true;
+	}
 	q->last_read = c->m->accesses_n;
 }
 
