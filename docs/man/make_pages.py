@@ -29,9 +29,10 @@ class Command:
         self.doc = " ".join(doc.split())
         self.options = []
         for line in (rest or "").splitlines():
-            m = re.match(r"\s+(?:-(\w), )?\s*(?:--([\w-]+)(?:=(\S+))?)(?:\s+(.*))?$", line)
+            m = re.match(r"\s+(?:-(\w), )?\s*(?:--([\w-]+)(\[?=\S+)?)(?:\s+(.*))?$", line)
             if m:
-                self.options.append([m.group(1), m.group(2), m.group(3), m.group(4) or ""])
+                # "=FILE", or "[=FILE]" if it may be left out
+                self.options.append([m.group(1), m.group(2), m.group(3) or "", m.group(4) or ""])
             elif self.options and re.match(r"\s{10,}\S", line):
                 self.options[-1][3] += " " + line.strip()
 
@@ -46,7 +47,7 @@ def page(command):
              ".B sreplay %s" % command.name, escape(command.usage), ".SH DESCRIPTION", escape(command.doc), ".SH OPTIONS"]
     for letter, name, argument, text in command.options:
         forms = ["\\-%s" % letter] if letter else []
-        forms.append(escape("--" + name) + ("\\fR=\\fI%s" % escape(argument) if argument else ""))
+        forms.append(escape("--" + name) + "\\fR" + escape(argument).replace("=", "=\\fI"))
         lines += [".TP", ".B " + ", ".join(forms) + "\\fR", escape(text) or "."]
     lines += [".SH EXIT STATUS", "See", ".BR sreplay (1),", "which lists those of all commands.", ".SH SEE ALSO",
               ".BR sreplay (1)"]
@@ -89,8 +90,9 @@ def zsh(commands):
     for c in commands:
         options = []
         for letter, name, argument, text in c.options:
-            kind = ":%s:%s" % (name, "_files" if name in FILES else " ") if argument else ""
-            options.append("\t\t'--%s%s[%s]%s'" % (name, "=" if argument else "", quote(text), kind))
+            is_optional = argument.startswith("[")
+            kind = "%s%s:%s" % ("::" if is_optional else ":", name, "_files" if name in FILES else " ") if argument else ""
+            options.append("\t\t'--%s%s[%s]%s'" % (name, "=-" if is_optional else "=" if argument else "", quote(text), kind))
         last = "'*::: _normal'" if c.name == "record" else "'*:trace:_files -/'"
         cases.append("\t%s) _arguments \\\n%s ;;" % (c.name, " \\\n".join(options + ["\t\t" + last])))
     names = "\n".join("\t'%s:%s'" % (c.name, quote(c.what)) for c in commands)

@@ -28,15 +28,10 @@ bool sr_race_may_be_flag(const struct sr_access *change, const struct sr_access 
 	return change->kind == SR_ACCESS_STORE && change->begin / 8 == (change->end - 1) / 8 && read->kind == SR_ACCESS_READ && read->begin / 8 == (read->end - 1) / 8;
 }
 
-bool sr_race_may_be_tail(const struct sr_access *write, const struct sr_access *load)
-{
-	return write->kind == SR_ACCESS_WRITE && !write->is_relaxed && write->queue != SR_NO_QUEUE && load->kind == SR_ACCESS_LOAD &&
-	       load->begin / 8 == (write->end - 1) / 8;
-}
-
 bool sr_race_is_tail(const struct sr_access *write, const struct sr_access *load)
 {
-	return sr_race_may_be_tail(write, load) && load->is_polled;
+	return write->kind == SR_ACCESS_WRITE && !write->is_relaxed && write->queue != SR_NO_QUEUE && load->kind == SR_ACCESS_LOAD &&
+	       load->is_polled && load->begin / 8 == (write->end - 1) / 8;
 }
 
 /* By moment: is it that of a change, or of a load? */

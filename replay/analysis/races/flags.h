@@ -21,8 +21,6 @@ bool sr_race_may_be_flag(const struct sr_access *change, const struct sr_access 
  * devices write that of a reliable connection.
  */
 bool sr_race_is_tail(const struct sr_access *write, const struct sr_access *load);
-/* ... or it loads that word, and was not seen waiting. */
-bool sr_race_may_be_tail(const struct sr_access *write, const struct sr_access *load);
 
 /* What is asked about the pairs of a sweep. */
 struct sr_race_flag {

@@ -379,17 +379,11 @@ static bool is_load(const void *argument, const struct sr_access *a)
 	return is_side(q->f, load_of(q->race), a);
 }
 
-/* Is the race at the end of a message, which nobody was seen waiting for? */
-static bool is_at_tail(const struct sr_race *r)
-{
-	return sr_race_may_be_tail(change_of(r), load_of(r));
-}
-
-/* A change and a load of the words in question: what they may order is something else.  So is the rest of a message. */
+/* A change and a load of the words in question: what they may order is something else. */
 static bool is_at_words(const struct asked *q, const struct sr_access *change, const struct sr_access *load)
 {
 	return change->kind == change_of(q->race)->kind && load->kind == load_of(q->race)->kind &&
-	       (is_change(q, change) || is_load(q, load)) && (!is_at_tail(q->race) || sr_race_may_be_tail(change, load));
+	       (is_change(q, change) || is_load(q, load));
 }
 
 /*
@@ -456,28 +450,6 @@ static bool may_be_flag(const struct sr_race *s)
 	return s->class == SR_RACE_DATA && sr_race_may_be_flag(change_of(s), load_of(s));
 }
 
-/* Is each pair of it at the end of a message?  (Where other bytes race as well, the message is data.) */
-static bool is_tail_only(const struct finding *f, const struct sr_race *s)
-{
-	const struct sr_access *all = f->r->run.model.accesses;
-
-	for (size_t i = 0; i < f->pairs.n; i++) {
-		const struct sr_access *a = &all[f->pairs.all[i].a], *b = &all[f->pairs.all[i].b];
-		const struct sr_access *change = is_loader(a) ? b : a, *load = is_loader(a) ? a : b;
-
-		if (is_side(f, change_of(s), change) && is_side(f, load_of(s), load) && !sr_race_may_be_tail(change, load))
-			return false;
-	}
-	return true;
-}
-
-/* Is it a load of the end of a message that nobody was seen waiting for?  It may have been there each time. */
-static bool may_be_tail_flag(const struct finding *f, const struct sr_race *s)
-{
-	return s->class == SR_RACE_DATA && f->r->how.memory == SR_MODEL_DEVICE && is_at_tail(s) && is_watched(f->r, load_of(s)->rank) &&
-	       is_tail_only(f, s);
-}
-
 /* Words that nobody waits for, and that order nothing else, are data. */
 static int find_flags(struct finding *f)
 {
@@ -490,7 +462,7 @@ static int find_flags(struct finding *f)
 		const struct asked q = {f, s};
 		struct sr_race_flag flag = {.is_change = is_change, .is_load = is_load, .is_known = is_known, .argument = &q};
 
-		if (s->evidence == SR_RACE_POSSIBLE || !(may_be_data(r, s) || may_be_flag(s) || may_be_tail_flag(f, s)) || asked++ >= FLAGS_ASKED)
+		if (s->evidence == SR_RACE_POSSIBLE || !(may_be_data(r, s) || may_be_flag(s)) || asked++ >= FLAGS_ASKED)
 			continue;
 		ret = index_pairs(f);
 		if (!ret)

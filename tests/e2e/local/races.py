@@ -33,7 +33,7 @@ LITMUS = {
     "write-read-racing": {"data"}, "write-read-barrier": {"data"}, "write-read-ordered": NONE, "read-read": NONE,
     "atomic-atomic": NONE, "atomic-write": {"data"}, "atomic-read-ordered": NONE,
     "load-racing": {"data"}, "load-barrier": NONE, "load-flag": NONE,
-    "load-tail-flag": NONE, "load-head-flag": {"data"}, "load-tail-there": NONE, "load-tail-alone": {"data"},
+    "load-tail-flag": NONE, "load-head-flag": {"data"}, "load-tail-unawaited": {"data"},
     "fence-missing": {"fence"}, "fence-there": NONE, "fence-completion": NONE,
     "gather-racing": {"in-flight"}, "gather-completion": NONE, "gather-write": {"in-flight"},
     "inline-write": {"data"},
@@ -90,7 +90,7 @@ PIPELINES = {"word": True, "sense": True, "byte": True, "sequence": True, "unawa
              "counter": True, "bits": True, "swap": True, "message": True, "socket": True, "third": False, "polled": False}
 # Without what a device does beyond the specification.
 IBA = {name: LITMUS[name] for name in LITMUS}
-IBA["load-flag"] = IBA["load-tail-flag"] = IBA["load-tail-there"] = {"data"}
+IBA["load-flag"] = IBA["load-tail-flag"] = {"data"}
 # Whole programs without races: ranks.
 WHOLE = {"steal fenced 3": 2, "laplace": 4, "mcop 12": 4, "is 1024 2": 4, "knapsack corrected": 4,
          "patterns flag 20": 3, "patterns mailbox 20": 3, "patterns ring 20": 3, "patterns ticket 20": 3}

@@ -61,26 +61,14 @@ static void load_head_flag(void)
 	load_word(0);
 }
 
-/* The same, but the end is there when the owner looks for it first. */
-static void load_tail_there(void)
+/* The end of the message is there, but nobody waits for it, and what is loaded behind it counts on it (as in `steal racing`). */
+static void load_tail_unawaited(void)
 {
 	if (is(0))
 		put(OWNER);
 	usleep(is(OWNER) ? 50000 : 0);
-	if (is(OWNER)) {
-		pgas_wait_for(&shared->data[WORDS - 1], 1);
+	if (is(OWNER) && pgas_load(&shared->data[WORDS - 1]))
 		other[0] = pgas_load(&shared->data[WORDS / 2]);
-	}
-}
-
-/* Nothing depends on the end of the message: nobody may have waited for it. */
-static void load_tail_alone(void)
-{
-	if (is(0))
-		put(OWNER);
-	usleep(is(OWNER) ? 50000 : 0);
-	if (is(OWNER))
-		other[0] = pgas_load(&shared->data[WORDS - 1]);
 }
 
 /* The load comes first: it finds nothing new, and no recording has it. */
@@ -298,8 +286,7 @@ const struct pgas_case loads_cases[] = {
     {"load-flag", load_flag},
     {"load-tail-flag", load_tail_flag},
     {"load-head-flag", load_head_flag},
-    {"load-tail-there", load_tail_there},
-    {"load-tail-alone", load_tail_alone},
+    {"load-tail-unawaited", load_tail_unawaited},
     {"load-early-racing", load_early_racing},
     {"load-twice-racing", load_twice_racing},
     {"load-early-flag", load_early_flag},
