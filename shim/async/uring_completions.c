@@ -82,6 +82,9 @@ static void end_request(struct sr_uring *ring, struct sr_uring_flight *f, const 
 	    .effect = f->effect,
 	    .fd = f->fd,
 	};
+	/* Another thread has opened something under that number since. */
+	if (f->effect == SR_URING_CLOSED && is_open(f->fd))
+		c->effect = SR_URING_NOTHING;
 	sr_uring_land(ring, f, c->result, c->flags);
 	if (f->effect == SR_URING_PASSED && c->result >= 0)
 		sr_passed_fds(f->of_program, sr_fd_capture);

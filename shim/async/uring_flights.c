@@ -205,6 +205,7 @@ static struct sr_uring_flight *new_flight(const struct sr_uring *ring, const str
 	if (!f)
 		return NULL;
 	f->user_data = r->user_data;
+	f->kept = -1;
 	f->effect = effect_of(r);
 	f->fd = sr_uring_file(ring, r);
 	f->is_silent = r->flags & IOSQE_CQE_SKIP_SUCCESS;
@@ -355,7 +356,7 @@ void sr_uring_has_submitted(struct sr_uring *ring, const struct io_uring_sqe *r)
 
 static void write_again(const struct sr_uring_flight *f, size_t bytes)
 {
-	sr_pieces_write_again(f->fd, f->pieces, f->n, bytes, f->offset, f->output_flags);
+	sr_pieces_write_again(f->kept >= 0 ? f->kept : f->fd, f->pieces, f->n, bytes, f->offset, f->output_flags);
 }
 
 void sr_uring_note(struct sr_uring *ring, const struct io_uring_sqe *r, uint32_t number)
@@ -367,7 +368,9 @@ void sr_uring_note(struct sr_uring *ring, const struct io_uring_sqe *r, uint32_t
 	if (!f)
 		return;
 	f->number = number;
-	f->writes = to_file;
+	f->writes = to_file && !sr_fd_captured(f->fd);
+	if (f->writes && !f->is_silent)
+		f->kept = sr_fd_keep(f->fd);
 	f->offset = (long)r->off;
 	f->output_flags = r->rw_flags & RWF_APPEND;
 	join(ring, f);
@@ -420,6 +423,8 @@ void sr_uring_forget(struct sr_uring *ring, struct sr_uring_flight *f)
 	*f->at = f->next;
 	if (f->next)
 		f->next->at = f->at;
+	if (f->kept >= 0)
+		sr_sys_close(f->kept);
 	sr_free(f->copy);
 	sr_free(f);
 }

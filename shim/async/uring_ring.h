@@ -28,7 +28,8 @@ struct sr_uring_flight {
 	bool is_call;	/* the shim has made it as a system call: */
 	int32_t result; /* ... with this result */
 	/* Replay. */
-	bool writes; /* to a file */
+	bool writes;  /* to a file */
+	int32_t kept; /* a duplicate of its descriptor, or -1 */
 	long offset, output_flags;
 	/* What it reads, by its result, and what else it writes if it succeeds. */
 	struct iovec *pieces;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
+#include "logd/base/highfd.h"
 #include "logd/base/lock.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/thread.h"
@@ -139,6 +140,18 @@ void sr_fd_hold(int fd)
 	}
 	sr_unlock(&numbers);
 	sr_fd_capture(fd);
+}
+
+int sr_fd_keep(int fd)
+{
+	long kept;
+
+	sr_lock(&numbers);
+	kept = sr_sys_fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (kept >= 0)
+		kept = sr_fd_raise((int)kept);
+	sr_unlock(&numbers);
+	return kept < 0 ? -1 : (int)kept;
 }
 
 void sr_fd_renumber(int fd, int number)

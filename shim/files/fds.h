@@ -51,6 +51,9 @@ void sr_fd_unlock_numbers(void);
 /* Replay: occupies the number with a placeholder and captures it. */
 void sr_fd_hold(int fd);
 
+/* Replay: a duplicate that the program does not see, or -1: the program may close its own before it is needed. */
+int sr_fd_keep(int fd);
+
 /* Replay: moves the open file fd to the given number. */
 void sr_fd_renumber(int fd, int number);
 

@@ -19,10 +19,14 @@
 static const struct {
 	const char *name;
 	const struct step *steps;
+	bool is_extra; /* only by name */
 } tables[] = {
     {"memory", memory_steps},     {"threads", thread_steps}, {"files", file_steps},
     {"libc", libc_steps},         {"sockets", socket_steps}, {"signals", signal_steps},
     {"processes", process_steps},
+#ifdef WITH_RINGS
+    {"rings", ring_steps, true},
+#endif
 };
 
 static const struct step *chosen[MAX_STEPS];
@@ -118,7 +122,7 @@ static void choose(const char *names)
 
 	for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++)
 		for (const struct step *s = tables[t].steps; s->name; s++)
-			if (is_named(names, s->name) || is_named(names, tables[t].name)) {
+			if ((names || !tables[t].is_extra) && (is_named(names, s->name) || is_named(names, tables[t].name))) {
 				chosen[n++] = s;
 				total_weight += s->weight;
 			}
