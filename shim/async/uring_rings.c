@@ -10,6 +10,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/async/uring_ring.h"
 #include "shim/core/hooks.h"
+#include "shim/core/thread.h"
 #include "shim/files/fds.h"
 #include "shim/kernel/readable.h"
 #include "shim/memory/heap.h"
@@ -154,8 +155,10 @@ static void leave(struct sr_uring *ring)
 		end_ring(ring);
 }
 
+/* In a section: a tick must not come while the list is locked (uring_spin.c). */
 struct sr_uring *sr_uring_hold(int fd)
 {
+	const enum sr_heap before = sr_enter(&sr_self);
 	struct sr_uring *ring;
 
 	sr_lock(&list);
@@ -163,20 +166,24 @@ struct sr_uring *sr_uring_hold(int fd)
 	if (ring)
 		ring->users++;
 	sr_unlock(&list);
+	sr_leave(&sr_self, before);
 	return ring;
 }
 
 void sr_uring_drop(struct sr_uring *ring)
 {
+	enum sr_heap before;
 	bool is_last;
 
 	if (!ring)
 		return;
+	before = sr_enter(&sr_self);
 	sr_lock(&list);
 	is_last = !--ring->users && ring->has_ended;
 	sr_unlock(&list);
 	if (is_last)
 		end_ring(ring);
+	sr_leave(&sr_self, before);
 }
 
 /* Listener of descriptors that end. */
