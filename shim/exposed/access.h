@@ -149,6 +149,7 @@ extern const struct probe_handlers fault_probe_handlers;
 
 /* tick.c */
 void tick(const ucontext_t *uc);
+void tick_at_probe(const ucontext_t *uc);
 extern bool values_awaited; /* values are to come although no page is open */
 
 #endif

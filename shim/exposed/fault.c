@@ -407,6 +407,7 @@ const struct probe_handlers fault_probe_handlers = {
     .fault = fault_at_probe,
     .quickly = fault_quickly_at_probe,
     .unregistered = fault_unregistered_at_probe,
+    .tick = tick_at_probe,
 };
 
 static bool fault(siginfo_t *info, ucontext_t *uc)

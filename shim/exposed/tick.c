@@ -65,10 +65,9 @@ static bool show_changes(bool loops)
  * Is it too early to tell?  The thread may be in the module or in a call; and if it has accessed exposed memory since
  * the timer was armed, it is not waiting or will access it again.
  */
-static bool is_early(struct exposed_thread *t, const ucontext_t *uc)
+static bool is_early(const struct exposed_thread *t)
 {
-	return t->busy || probes_is_section(uc) || t->waits || t->silent || aside_goes_on() ||
-	       thread_epoch() != t->armed_epoch || t->accesses_n != t->armed_accesses ||
+	return t->busy || t->waits || t->silent || aside_goes_on() || thread_epoch() != t->armed_epoch || t->accesses_n != t->armed_accesses ||
 	       (hooks.may_tick && !hooks.may_tick());
 }
 
@@ -78,12 +77,12 @@ static bool is_early(struct exposed_thread *t, const ucontext_t *uc)
  * On a virtual machine, which may lose its processor, a tick may come as soon as the last one was over, with nothing
  * executed in between.  A thread that is still at the same place is therefore not one that waits.
  */
-static bool is_waiting(struct exposed_thread *t, const ucontext_t *uc, bool *loops)
+static bool is_waiting(struct exposed_thread *t, const ucontext_t *uc, bool moved, bool *loops)
 {
 	uint64_t registers = registers_of(uc);
 	uint32_t n = t->stalls++;
-	bool moved = n && t->ticked[(n - 1) % STALLS_MAX] != registers;
 
+	moved |= n && t->ticked[(n - 1) % STALLS_MAX] != registers;
 	for (uint32_t i = 0; moved && i < n && i < STALLS_MAX; i++)
 		if (t->ticked[i] == registers)
 			return *loops = true;
@@ -91,30 +90,48 @@ static bool is_waiting(struct exposed_thread *t, const ucontext_t *uc, bool *loo
 	return t->stalls % STALLS_MAX == 0;
 }
 
+/* moved: it has executed something since the last tick. */
+static void look(struct exposed_thread *t, const ucontext_t *uc, bool moved)
+{
+	bool loops = false;
+
+	if (is_early(t)) {
+		t->stalls = 0;
+	} else if (is_waiting(t, uc, moved, &loops)) {
+		exposed_lock(NULL);
+		event_begin(t->fault, SR_EXPOSED_TICK | SR_EXPOSED_STALLED, 0, 0);
+		counts.ticks += show_changes(loops) || !hooks.recorded;
+		event_end();
+		exposed_unlock(NULL);
+	}
+	if (open_n || values_awaited)
+		tick_arm();
+}
+
+/*
+ * A loop of few instructions, one of which is a probe, is within the probe nearly always.  There the program's registers are
+ * not known, and at the next one they are.
+ */
 void tick(const ucontext_t *uc)
 {
 	struct exposed_thread *t = &exposed_self;
-	bool loops = false;
 
 	t->armed = false;
 	if (!open_n && !values_awaited)
 		return;
-	if (is_early(t, uc)) {
-		t->stalls = 0;
-		tick_arm();
-		return;
-	}
-	if (!is_waiting(t, uc, &loops)) {
-		tick_arm();
-		return;
-	}
-	exposed_lock(NULL);
-	event_begin(t->fault, SR_EXPOSED_TICK | SR_EXPOSED_STALLED, 0, 0);
-	counts.ticks += show_changes(loops) || !hooks.recorded;
-	event_end();
-	if (open_n || values_awaited)
-		tick_arm();
-	exposed_unlock(NULL);
+	t->tick_due = !is_early(t) && probes_is_section(uc);
+	if (t->tick_due)
+		tick_arm(); /* there may be no next one */
+	else
+		look(t, uc, false);
+}
+
+void tick_at_probe(const ucontext_t *uc)
+{
+	struct exposed_thread *t = &exposed_self;
+
+	t->tick_due = false;
+	look(t, uc, true);
 }
 
 /* Comparing an open page takes about a quarter of a system call, so with many of them not at each one. */

@@ -45,6 +45,7 @@ struct exposed_thread {
 	uint32_t accesses;  /* accesses to exposed memory since its last call, in units of 1/SAME_PLACE */
 	uintptr_t accessed; /* the address of the last one */
 	bool armed;
+	bool tick_due; /* one came where a probe hid the program's registers */
 	uint64_t armed_epoch;
 	int timer;
 	bool has_timer;
@@ -83,7 +84,7 @@ struct exposed_thread {
 		uint64_t want, rax;
 		const uint64_t *word;
 		bool inside; /* the thread is in a stub, in the handler called from there, or on its way back */
-		bool give_up;
+		bool give_up, ticks;
 		uint32_t guards;
 		const struct probe *current;
 		uintptr_t addr;

@@ -125,6 +125,9 @@ NO_VECTORS SR_HIDDEN __attribute__((used)) bool sr_probe_is_needed(struct probe_
 	t->probe.give_up = false;
 	if (s->breaks)
 		return breakpoint_is_here(s->pc, f->r);
+	t->probe.ticks = t->tick_due;
+	if (t->probe.ticks)
+		return true;
 	if (o->base != NO_REGISTER)
 		addr += f->r[o->base];
 	if (o->index != NO_REGISTER)
@@ -176,6 +179,12 @@ SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char 
 		*decode_register(&t->probe.uc, i) = (greg_t)f->r[i];
 	g[REG_EFL] = (greg_t)f->flags;
 	g[REG_RIP] = (greg_t)s->pc;
+	/* The copy of the instruction faults if that has protected its page. */
+	if (t->probe.ticks) {
+		probe_handlers->tick(&t->probe.uc);
+		errno = saved;
+		return;
+	}
 	vector_frame(&t->probe.uc, vectors, XSAVE_BYTES);
 	probe_handlers->fault(&t->probe.uc, t->probe.addr, s->stores);
 	for (uint8_t i = 0; i < 16; i++)

@@ -40,6 +40,8 @@ struct probe_handlers {
 	 * done.  In general registers only.
 	 */
 	bool (*unregistered)(const struct insn *insn, uintptr_t addr, uint64_t registers[16], uint64_t *flags);
+	/* A tick that came on the way through a stub (exposed_self.tick_due): the next stub has the program's registers. */
+	void (*tick)(const ucontext_t *uc);
 };
 
 /* Once. */

@@ -4,7 +4,7 @@
  *
  *     shared_litmus PATTERN NAME 0|1 ROUNDS
  *
- * Both sides run the pattern's rounds, no further apart than its window.  All that a side loads goes
+ * NAME is one of shared memory, or with a slash a file.  Both sides run the pattern's rounds, no further apart than its window.  All that a side loads goes
  * into a sum, which it prints at its end: what it found depends on who came first.  A side that
  * finds what x86 forbids says so, and ends with 1.
  */
@@ -246,7 +246,7 @@ static const struct pattern *find(const char *name)
 
 static void *map(const char *name)
 {
-	int fd = shm_open(name, O_RDWR | O_CREAT, 0600);
+	int fd = strchr(name, '/') ? open(name, O_RDWR | O_CREAT, 0600) : shm_open(name, O_RDWR | O_CREAT, 0600);
 	void *p = MAP_FAILED;
 
 	if (fd >= 0 && !ftruncate(fd, sizeof(struct shared)))
