@@ -133,8 +133,7 @@ bool is_fill_due(uintptr_t user);
 bool fill_pages(uintptr_t user, const struct insn *insn);
 
 /* string.c */
-/* False: an element lies across two pages. */
-bool fault_string(ucontext_t *uc, const struct insn *insn);
+void fault_string(ucontext_t *uc, const struct insn *insn);
 
 /* parts.c: a plain instruction whose operand lies over two pages.  False: the frame does not have the register. */
 bool do_parts(ucontext_t *uc, const struct insn *insn);

@@ -18,8 +18,10 @@
 /* Within a call: the access is done as if the page were open, and nothing is recorded. */
 static bool do_silently(ucontext_t *uc, struct page *p, const struct insn *insn, bool write)
 {
-	if (insn->class == INSN_STRING)
-		return fault_string(uc, insn);
+	if (insn->class == INSN_STRING) {
+		fault_string(uc, insn);
+		return true;
+	}
 	if (is_plain(insn) && !is_within(insn))
 		return do_parts(uc, insn);
 	if (insn->class == INSN_UNKNOWN || !is_within(insn))
@@ -315,8 +317,8 @@ static void do_access(ucontext_t *uc, uintptr_t addr, struct page *p, const stru
 		take_sample(user, PAGE);
 		page_release(user);
 		check_snapshots();
-	} else if (insn->class == INSN_STRING && fault_string(uc, insn)) {
-		;
+	} else if (insn->class == INSN_STRING) {
+		fault_string(uc, insn);
 	} else if (is_done_in_parts(p, insn)) {
 		access_parts(uc, user, insn, write);
 	} else if (write) {

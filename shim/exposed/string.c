@@ -10,7 +10,7 @@ static size_t to_page_end(uintptr_t addr)
 	return PAGE - addr % PAGE;
 }
 
-/* How many bytes of it lie within one page, or two. */
+/* How many bytes of it lie within one page, or two; 0: the next element lies across two pages. */
 static size_t piece_of(const ucontext_t *uc, const struct insn *insn)
 {
 	size_t n = (insn->repeat ? (size_t)uc->uc_mcontext.gregs[REG_RCX] : 1) * insn->size;
@@ -27,17 +27,17 @@ static size_t piece_of(const ucontext_t *uc, const struct insn *insn)
 }
 
 /* Where the bytes are that the program may copy: an exposed page is sampled first. */
-static const char *source_of(const struct insn *insn, size_t n)
+static const char *source_of(uintptr_t source, size_t n)
 {
-	struct page *p = page_at(insn->source);
+	struct page *p = page_at(source);
 
 	if (!p || p->state == PAGE_NONE || p->state == PAGE_PASS_THROUGH)
-		return (const char *)insn->source;
+		return (const char *)source;
 	if (exposed_self.silent)
-		return backing_of(p, insn->source);
+		return backing_of(p, source);
 	exposed_self.row = 0;
-	take_sample(insn->source, n);
-	return shadow_of(insn->source);
+	take_sample(source, n);
+	return shadow_of(source);
 }
 
 static void fill(char *to, uint64_t value, size_t n, unsigned int size)
@@ -46,30 +46,83 @@ static void fill(char *to, uint64_t value, size_t n, unsigned int size)
 		word_store(to + i, value, size);
 }
 
+/* Is it a page whose shadow copy must have what is stored there? */
+static bool is_shadowed(const struct page *p)
+{
+	return p->state != PAGE_PASS_THROUGH && p->shadow_valid && !exposed_self.silent;
+}
+
+static struct page *exposed_page(uintptr_t addr)
+{
+	struct page *p = page_at(addr);
+
+	return p && p->state != PAGE_NONE ? p : NULL;
+}
+
 static void do_piece(ucontext_t *uc, const struct insn *insn, size_t n)
 {
-	struct page *p = page_at(insn->address);
-	bool exposed = p && p->state != PAGE_NONE;
-	char *to = exposed ? backing_of(p, insn->address) : (char *)insn->address;
+	struct page *p = exposed_page(insn->address);
+	uint64_t value = (uint64_t)uc->uc_mcontext.gregs[REG_RAX];
+	char *to = p ? backing_of(p, insn->address) : (char *)insn->address;
 
-	if (exposed) {
+	if (p) {
 		validate_shadow_before_store(insn->address);
 		p->own = true;
 	}
 	if (insn->source)
-		memmove(to, source_of(insn, n), n);
+		memmove(to, source_of(insn->source, n), n);
 	else
-		fill(to, (uint64_t)uc->uc_mcontext.gregs[REG_RAX], n, insn->size);
+		fill(to, value, n, insn->size);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (exposed && p->state != PAGE_PASS_THROUGH && p->shadow_valid && !exposed_self.silent) {
+	if (p && is_shadowed(p)) {
 		if (insn->source)
-			memmove(shadow_to_change(insn->address), source_of(insn, n), n);
+			memmove(shadow_to_change(insn->address), source_of(insn->source, n), n);
 		else
-			fill(shadow_to_change(insn->address), (uint64_t)uc->uc_mcontext.gregs[REG_RAX], n,
-			     insn->size);
+			fill(shadow_to_change(insn->address), value, n, insn->size);
 	}
-	if (exposed && p->state != PAGE_PASS_THROUGH && hooks.stored)
+	if (p && p->state != PAGE_PASS_THROUGH && hooks.stored)
 		hooks.stored(insn->address, to, (uint32_t)n);
+}
+
+/* ------------------------------------------- an element that lies across two pages */
+
+static void put(uintptr_t addr, const char *bytes, size_t n)
+{
+	struct page *p = exposed_page(addr);
+	char *to = p ? backing_of(p, addr) : (char *)addr;
+
+	if (p) {
+		validate_shadow_before_store(addr);
+		p->own = true;
+	}
+	memcpy(to, bytes, n);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (p && is_shadowed(p))
+		memcpy(shadow_to_change(addr), bytes, n);
+	if (p && p->state != PAGE_PASS_THROUGH && hooks.stored)
+		hooks.stored(addr, bytes, (uint32_t)n);
+}
+
+static size_t in_first_page(uintptr_t addr, size_t n)
+{
+	return n < to_page_end(addr) ? n : to_page_end(addr);
+}
+
+static void do_across(ucontext_t *uc, const struct insn *insn)
+{
+	const size_t n = insn->size, loaded = in_first_page(insn->source, n), stored = in_first_page(insn->address, n);
+	char v[sizeof(uint64_t)];
+
+	if (!insn->source) {
+		word_store(v, (uint64_t)uc->uc_mcontext.gregs[REG_RAX], insn->size);
+	} else {
+		memcpy(v, source_of(insn->source, loaded), loaded);
+		if (loaded < n)
+			memcpy(v + loaded, source_of(insn->source + loaded, n - loaded), n - loaded);
+	}
+	put(insn->address, v, stored);
+	if (stored < n)
+		put(insn->address + stored, v + stored, n - stored);
 }
 
 static void string_goes_on(greg_t *g, const struct insn *insn, size_t n)
@@ -83,20 +136,20 @@ static void string_goes_on(greg_t *g, const struct insn *insn, size_t n)
 		g[REG_RIP] += insn->length;
 }
 
-/* False: an element lies across two pages. */
-bool fault_string(ucontext_t *uc, const struct insn *insn)
+void fault_string(ucontext_t *uc, const struct insn *insn)
 {
-	greg_t *g = uc->uc_mcontext.gregs;
 	size_t n = piece_of(uc, insn);
 
-	if (!n)
-		return false;
 	if (hooks.storing && !exposed_self.silent)
 		hooks.storing();
-	do_piece(uc, insn, n);
-	string_goes_on(g, insn, n);
+	if (n) {
+		do_piece(uc, insn, n);
+	} else {
+		do_across(uc, insn);
+		n = insn->size;
+	}
+	string_goes_on(uc->uc_mcontext.gregs, insn, n);
 	counts.stores++;
 	if (!exposed_self.silent)
 		check_snapshots();
-	return true;
 }
