@@ -30,7 +30,7 @@ bool is_fill_next(uintptr_t user)
 
 NO_VECTORS bool may_be_filled(const struct page *p)
 {
-	return p && (p->state == PAGE_PROTECTED || p->state == PAGE_SNAPSHOT) && p->whole && !p->aliases && !p->meets &&
+	return p && (p->state == PAGE_PROTECTED || p->state == PAGE_SNAPSHOT) && p->whole && !p->aliases && !p->atomics && !p->meets &&
 	       !p->by_peers && p->fills >= FILLS_MIN;
 }
 

@@ -172,7 +172,7 @@ NO_VECTORS static bool is_awaited(void)
 NO_VECTORS static bool store_quickly(const struct access *a)
 {
 	struct page *p = a->page;
-	bool fills = !a->partial && !p->meets;
+	bool fills = !a->partial && !p->atomics && !p->meets;
 	uint64_t value;
 
 	if (open_n || is_awaited() || !is_ordinary(a) || (!p->shadow_valid && p->digested) ||

@@ -107,8 +107,8 @@ static bool may_fill(struct page *p, const struct insn *insn)
 	bool fills;
 
 	if (is_atomic(insn))
-		p->meets = true;
-	fills = !p->meets && insn->class != INSN_EXCHANGE;
+		p->atomics = true;
+	fills = !p->atomics && !p->meets && insn->class != INSN_EXCHANGE;
 	if (!fills)
 		exposed_self.row = 0;
 	return fills;

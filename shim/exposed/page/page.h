@@ -34,7 +34,8 @@ struct page {
 	bool shadow_valid; /* the shadow copy has what the program knows */
 	bool async;        /* protected by the tick: the next value is asynchronous */
 	bool silent;       /* opened within a call: nothing is recorded */
-	bool meets;        /* threads or processes wait for each other here: never passed through for many stores */
+	bool atomics;      /* the program changes words here atomically: never passed through for many stores */
+	bool meets;        /* other processes store here by their CPUs: as above, and see is_partial() */
 	bool hidden;       /* a snapshot that faults all the same: its loads are watched (hooks.accessed) ... */
 	uint8_t watched;   /* ... and so many were */
 	bool by_value;     /* others than peers by WRITEs may bring something there: sr_exposed_keep_values() */

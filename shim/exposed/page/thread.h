@@ -98,8 +98,9 @@ extern const uint64_t exposed_no_word;
 extern __thread struct exposed_thread exposed_self SR_INITIAL_EXEC;
 
 /*
- * A page that no region has as a whole also holds other things, which other threads may use.  In a process with
- * threads such a page is never opened: the handler does each access, so that one thread's accesses do not change
+ * A page that no region has as a whole also holds other things, which other threads may use.  And what processes share
+ * changes at any time, so that a snapshot would be taken from one thread when another one sees that it is old, which a
+ * replay does not repeat.  In a process with threads such a page is never opened: the handler does each access, so that one thread's accesses do not change
  * which accesses of another one fault.  That ends after so many accesses, since a program may compute there for long.
  * A loop that polls is far from the limit: its loads of one place count as one access.
  */
@@ -109,7 +110,7 @@ extern __thread struct exposed_thread exposed_self SR_INITIAL_EXEC;
 /* The same without the limit: within a call, where accesses are not counted. */
 NO_VECTORS static inline bool is_shared(const struct page *p)
 {
-	return !p->whole && hooks.threads && hooks.threads();
+	return (!p->whole || p->meets) && hooks.threads && hooks.threads();
 }
 
 /* Both conditions hold at the same places of the program in record and replay. */
