@@ -108,6 +108,8 @@ static void fill_control(struct sr_replay_control *c, const struct sr_recorded *
 
 static void stop_feeders(struct sr_replayed_rank *r, struct sr_verdict *v)
 {
+	/* It ended before its first call: a thread's stream begins with that. */
+	v->killed = !r->n_feeders;
 	for (size_t i = 0; i < r->n_feeders; i++) {
 		sr_feeder_stop(&r->feeders[i]);
 		if (r->feeders[i].is_parents)

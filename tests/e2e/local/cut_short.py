@@ -44,6 +44,17 @@ def killed(tap, place):
         check(tap, trace, "killed", KILLED, recording.out)
 
 
+def dies_at_once(tap, place):
+    """Without a record, a trace has no stream of the thread's."""
+    with Daemon(place) as daemon:
+        trace = os.path.join(place, "t.srec")
+        Recording(daemon, trace, "dies").end()
+        wait_written(daemon, trace)
+        status, _, err = run([SREPLAY, "replay", trace], 60)
+        tap.ok(status == 128 + signal.SIGILL and "where the recording ends too" in err and
+               "0 calls replayed, 0 divergences: exact\n" in err, "a program that dies before its first call", "%s %s" % (status, err))
+
+
 def unrecorded(tap, place):
     """The program goes on without a daemon that does not answer."""
     with Daemon(place) as daemon:
@@ -83,4 +94,4 @@ def out_of_space(tap, place):
 
 
 if __name__ == "__main__":
-    run_functions([killed, unrecorded, forbidden, out_of_space])
+    run_functions([killed, dies_at_once, unrecorded, forbidden, out_of_space])

@@ -8,6 +8,7 @@
  *   stalls inputs DIRECTORY FILES      reads a bit of DIRECTORY/0 and so on
  *   stalls filter strict|list|all|own   restricts its system calls, to few or not at all, or traps them, and ends with 5
  *   stalls traced                      asks to be traced, and is told by a second try whether it is
+ *   stalls dies                        of a signal, before its first call
  *   stalls descriptors THREADS         the same with 64 descriptors; a file can be opened meanwhile
  */
 #include <fcntl.h>
@@ -280,6 +281,13 @@ static int run_traced(int argc, char **argv)
 	return 6;
 }
 
+static int run_dies(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	__builtin_trap();
+}
+
 static const struct {
 	const char *name;
 	int arguments;
@@ -290,6 +298,7 @@ static const struct {
     {"inputs", 2, run_inputs},
     {"filter", 1, run_filter},
     {"traced", 0, run_traced},
+    {"dies", 0, run_dies},
     {"descriptors", 1, run_descriptors},
 };
 
