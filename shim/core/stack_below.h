@@ -22,10 +22,10 @@
 /*
  * So many bytes, at an operation on the heap and at a call.  (Those of the data path have a stack of their own:
  * call_stack.h.)  The recorder itself goes deeper, so a small stack has room for it.  What the rest of its frames leaves
- * below is met by functions that need more stack than this.
+ * below is met by functions that need more stack than this.  A call that waits for its turn leaves something 2,400 bytes deep.
  */
 #define SR_STACK_HEAP 512
-#define SR_STACK_CALL 2048
+#define SR_STACK_CALL 4096
 
 /*
  * A call that opens, looks up or registers something: libc and the recorder, which a replay does not run, go so deep
