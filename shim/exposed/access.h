@@ -104,8 +104,8 @@ bool fault_quickly_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t add
 #define STORE_FAULTS_MAX 64
 /* How many there have been to this page. */
 uint32_t stores_in_a_row(uintptr_t page) NO_VECTORS;
-/* One more; not by_jump: by a fault. */
-void note_row(uintptr_t page, bool by_jump) NO_VECTORS;
+/* One more; not cheap: by a fault, or of a vector. */
+void note_row(uintptr_t page, bool cheap) NO_VECTORS;
 /* Recording: is the page to be passed through for the stores in a row that it has had? */
 bool is_row_due(uintptr_t page) NO_VECTORS;
 void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn);

@@ -51,12 +51,12 @@ NO_VECTORS uint32_t stores_in_a_row(uintptr_t page)
 	return t->row_page == page && t->row_epoch == thread_epoch() ? t->row : 0;
 }
 
-NO_VECTORS void note_row(uintptr_t page, bool by_jump)
+NO_VECTORS void note_row(uintptr_t page, bool cheap)
 {
 	struct exposed_thread *t = &exposed_self;
 
 	t->row = stores_in_a_row(page) + 1;
-	t->row_faults = (t->row > 1 ? t->row_faults : 0) + !by_jump;
+	t->row_faults = (t->row > 1 ? t->row_faults : 0) + !cheap;
 	t->row_page = page;
 	t->row_epoch = thread_epoch();
 	if (t->row == STORES_MAX)
@@ -66,7 +66,7 @@ NO_VECTORS void note_row(uintptr_t page, bool by_jump)
 /*
  * Loads from a page that is passed through are not seen, and the thread may wait there for a peer as soon as it has filled
  * the page, as a server does that clears its slots for requests.  So a page must have been filled before with no loads in
- * between, unless the stores cost a fault each.
+ * between, unless the stores cost a fault each, or half of one.
  */
 NO_VECTORS bool is_row_due(uintptr_t page)
 {
@@ -118,11 +118,12 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 {
 	uintptr_t page = addr & PAGE_MASK;
 	bool fills = !is_partial(p) && may_fill(p, insn), due = fills && is_fill_due(page);
+	/* quick.c does it, mostly; all others cost some half of a fault. */
+	bool cheap = exposed_self.by_jump && insn->class == INSN_STORE;
 
 	/* A replay has other jumps, or none: the trace says where. */
 	if (fills && !hooks.recorded)
 		due |= is_row_due(page) || (!is_within(insn) && is_fill_next(page));
-
 	if (hooks.storing)
 		hooks.storing();
 	validate_shadow_before_store(addr);
@@ -131,7 +132,7 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 		return;
 	}
 	if (fills)
-		note_row(page, exposed_self.by_jump);
+		note_row(page, cheap);
 	if (is_within(insn) &&
 	    ((is_store(insn) && store_alone(uc, p, insn)) || (insn->class == INSN_EXCHANGE && exchange_do(uc, insn)))) {
 		check_snapshots();
@@ -139,6 +140,6 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 	}
 	if (!pass_through(page) && fills) {
 		exposed_self.row--;
-		exposed_self.row_faults -= !exposed_self.by_jump;
+		exposed_self.row_faults -= !cheap;
 	}
 }

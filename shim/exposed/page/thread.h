@@ -30,7 +30,7 @@ struct exposed_thread {
 	uint32_t stalls;      /* ticks since the thread last did something */
 	uint64_t row_epoch;
 	uint32_t delayed; /* see note_delayed() */
-	uint32_t row, row_faults; /* stores in a row, and those of them that faulted ... */
+	uint32_t row, row_faults; /* stores in a row, and those of them that cost as much as a fault ... */
 	uintptr_t row_page; /* ... to this page */
 	bool silent; /* within a call */
 	bool by_jump; /* the handler was called by a probe */
