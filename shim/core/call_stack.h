@@ -32,7 +32,7 @@ _Static_assert(offsetof(struct sr_caller, stack) == 48 && sizeof(struct sr_calle
 #define SR_CALL_STACK_BYTES (128ul << 10)
 #define SR_CALL_STACKS      8u
 
-/* Who has called, on this one of the stacks. */
+/* Where this one of the stacks begins, with what an operation's entry stores there. */
 static inline struct sr_caller *sr_caller_on(const struct sr_signal_stack *s, uintptr_t n)
 {
 	return (struct sr_caller *)(s->calls + (n + 1) * SR_CALL_STACK_BYTES) - 1;

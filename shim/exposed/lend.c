@@ -292,7 +292,7 @@ bool sr_exposed_is_partial(const void *addr)
 	return p && p->state != PAGE_NONE && !p->whole;
 }
 
-void sr_exposed_keep_values(const void *addr, size_t length)
+static inline void each_used(const void *addr, size_t length, void (*what)(struct page *p))
 {
 	uintptr_t end = (uintptr_t)addr + length;
 
@@ -300,20 +300,28 @@ void sr_exposed_keep_values(const void *addr, size_t length)
 		struct page *p = page_at(at);
 
 		if (p && p->users)
-			p->by_value = true;
+			what(p);
 	}
+}
+
+static void keep_values(struct page *p)
+{
+	p->by_value = true;
+}
+
+void sr_exposed_keep_values(const void *addr, size_t length)
+{
+	each_used(addr, length, keep_values);
+}
+
+static void meet(struct page *p)
+{
+	p->meets = true;
 }
 
 void sr_exposed_meets(const void *addr, size_t length)
 {
-	uintptr_t end = (uintptr_t)addr + length;
-
-	for (uintptr_t at = (uintptr_t)addr & PAGE_MASK; at < end; at = next_page(at)) {
-		struct page *p = page_at(at);
-
-		if (p && p->users)
-			p->meets = true;
-	}
+	each_used(addr, length, meet);
 }
 
 bool sr_exposed_keeps_values(const void *addr)
@@ -338,28 +346,25 @@ void sr_exposed_fetch_begins(const void *addr, size_t length)
 	}
 }
 
+static void will_have_message(struct page *p)
+{
+	if (!p->own)
+		p->own = true;
+}
+
 void sr_exposed_messages_come(const void *addr, size_t length)
 {
-	uintptr_t end = (uintptr_t)addr + length;
+	each_used(addr, length, will_have_message);
+}
 
-	for (uintptr_t at = (uintptr_t)addr & PAGE_MASK; at < end; at = next_page(at)) {
-		struct page *p = page_at(at);
-
-		if (p && p->users && !p->own)
-			p->own = true;
-	}
+static void will_be_fetched(struct page *p)
+{
+	p->fetched = p->own = true;
 }
 
 void sr_exposed_fetched(const void *addr, size_t length)
 {
-	uintptr_t end = (uintptr_t)addr + length;
-
-	for (uintptr_t at = (uintptr_t)addr & PAGE_MASK; at < end; at = next_page(at)) {
-		struct page *p = page_at(at);
-
-		if (p && p->users)
-			p->fetched = p->own = true;
-	}
+	each_used(addr, length, will_be_fetched);
 }
 
 void sr_exposed_fetch_ends(const void *addr, size_t length)

@@ -68,7 +68,7 @@ static void wait_until(const _Atomic uint64_t *word, uint64_t least)
 		__builtin_ia32_pause();
 }
 
-/* Who finds the flag finds the data. */
+/* A side that finds the flag finds the data as well. */
 static void message(struct side *s, uint64_t n)
 {
 	struct shared *m = s->shared;
