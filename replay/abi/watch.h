@@ -12,8 +12,19 @@
 
 #define SR_WATCH_PAGE 4096u
 
+/* A load of the trace of which it is asked whether it waits (shim/replay/trial.h). */
+#define SR_WATCH_TRIAL_MOST 64u /* bytes */
+
+struct sr_watch_trial {
+	uint64_t sn, address, pc;
+	uint32_t thread, fault;
+	uint32_t length; /* 0: nothing is asked */
+	uint32_t reserved;
+};
+
 struct sr_watch_head {
 	uint64_t ranges;
+	struct sr_watch_trial trial; /* if it waits a SR_WATCH_POLL is appended, and nothing else */
 };
 
 struct sr_watch_range {

@@ -439,9 +439,19 @@ static int find(const struct options *o, struct sr_trace *t)
 	}
 	if (!ret)
 		ret = find_races(&r, t, o->common.quiet, &err);
+	if (!ret && o->replays) {
+		const int waits = sr_watches_try(&watches, &r, o->common.dir);
+
+		if (waits < 0)
+			goto out;
+		if (waits) {
+			sr_races_free(&r);
+			ret = find_races(&r, t, o->common.quiet, &err);
+		}
+	}
 	status = ret ? sr_fail("%s", err.text) : print_all(o, &r);
-	sr_races_free(&r);
 out:
+	sr_races_free(&r);
 	sr_race_results_free(&results);
 	sr_race_watches_free(&watches);
 	sr_race_stacks_free(&stacks);

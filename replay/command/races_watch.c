@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,40 +20,105 @@ struct watching {
 	const struct sr_race_collecting *how;
 	const char *dir;
 	unsigned int jobs; /* replays at once */
-	char place[64];
+};
+
+/* A file without a name, which nobody has to remove.  The path leads to it as long as it is open here. */
+struct unnamed {
+	int fd;
+	char path[48];
 };
 
 /* A rank's replay, and its files. */
 struct watched_rank {
-	char file[128], verdict[128], stack_file[128], said[128]; /* said: its standard error */
+	struct unnamed file, verdict, stacks, said; /* said: its standard error */
 	pid_t child; /* 0: it has ended, or has not begun */
 	int failed;  /* -errno */
 };
+
+/* More loads than that are not tried. */
+#define TRIALS_MOST 16
+/* Seconds without a call: the program waits by a load that is not watched. */
+#define TRIAL_TIMEOUT "5"
+
+static int open_unnamed(struct unnamed *u)
+{
+	const char *tmp = getenv("TMPDIR");
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s/sreplay-races-XXXXXX", tmp && *tmp && strlen(tmp) < 32 ? tmp : "/tmp");
+	u->fd = mkostemp(name, O_CLOEXEC);
+	if (u->fd < 0)
+		return -errno;
+	unlink(name);
+	snprintf(u->path, sizeof(u->path), "/proc/%d/fd/%d", (int)getpid(), u->fd);
+	return 0;
+}
+
+static void close_files(struct watched_rank *r)
+{
+	struct unnamed *all[] = {&r->file, &r->verdict, &r->stacks, &r->said};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		if (all[i]->fd >= 0)
+			close(all[i]->fd);
+		all[i]->fd = -1;
+	}
+}
+
+static int open_files(struct watched_rank *r)
+{
+	int ret;
+
+	r->file.fd = r->verdict.fd = r->stacks.fd = r->said.fd = -1;
+	if ((ret = open_unnamed(&r->file)) || (ret = open_unnamed(&r->verdict)) || (ret = open_unnamed(&r->stacks)) ||
+	    (ret = open_unnamed(&r->said)))
+		close_files(r);
+	return ret;
+}
 
 static int32_t number_of(const struct watching *w, size_t rank)
 {
 	return w->how->links->ranks[rank].number;
 }
 
-/* The child: replays one rank, and keeps what it says to itself. */
-static void __attribute__((noreturn)) run_replay(const struct watching *w, const struct watched_rank *r, int32_t rank)
+/* The child: replays one rank, and keeps what it says to itself.  It ends with its parent. */
+static void __attribute__((noreturn)) run_replay(const char *dir, const struct watched_rank *r, int32_t rank, const char *timeout)
 {
+	const char *words[16] = {"sreplay", "replay", "--quiet", "--json", r->verdict.path, "--watch", r->file.path, "--stacks", r->stacks.path};
+	int nothing = open("/dev/null", O_RDWR), n = 9;
 	char number[16];
-	int nothing = open("/dev/null", O_RDWR), said = open(r->said, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
 	snprintf(number, sizeof(number), "%d", rank);
+	words[n++] = "--rank";
+	words[n++] = number;
+	if (timeout) {
+		words[n++] = "--timeout";
+		words[n++] = timeout;
+	}
+	words[n] = dir;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(nothing, STDIN_FILENO);
 	dup2(nothing, STDOUT_FILENO);
-	dup2(said < 0 ? nothing : said, STDERR_FILENO);
-	execl("/proc/self/exe", "sreplay", "replay", "--quiet", "--rank", number, "--json", r->verdict, "--watch", r->file, "--stacks", r->stack_file,
-	      w->dir, (char *)NULL);
+	dup2(r->said.fd, STDERR_FILENO);
+	execv("/proc/self/exe", (char **)words);
 	_exit(SR_EXIT_FAILED);
+}
+
+static void start_replay(const char *dir, struct watched_rank *r, int32_t rank, const char *timeout)
+{
+	r->child = fork();
+	if (!r->child)
+		run_replay(dir, r, rank, timeout);
+	if (r->child < 0) {
+		r->failed = -errno;
+		r->child = 0;
+	}
 }
 
 /* The verdict on the rank's last image. */
 static bool was_exact(const struct watched_rank *r)
 {
-	FILE *f = fopen(r->verdict, "r");
+	FILE *f = fopen(r->verdict.path, "r");
 	char *line = NULL;
 	size_t room = 0;
 	bool exact = false;
@@ -72,7 +139,7 @@ static bool was_exact(const struct watched_rank *r)
 /* The last line that it said; "" if there is none.  The caller's to free. */
 static char *last_words(const struct watched_rank *r)
 {
-	FILE *f = fopen(r->said, "r");
+	FILE *f = fopen(r->said.path, "r");
 	char *line = NULL;
 	size_t room = 0;
 
@@ -95,25 +162,14 @@ static void say_doubt(const struct watching *w, size_t rank, const struct watche
 /* Says what is to be watched, and starts the replay. */
 static void start(const struct watching *w, const struct sr_race_model *m, size_t rank, struct watched_rank *r)
 {
-	const int32_t number = number_of(w, rank);
-	int ranges;
+	int ranges = open_files(r);
 
-	snprintf(r->file, sizeof(r->file), "%s/stores-%d", w->place, number);
-	snprintf(r->verdict, sizeof(r->verdict), "%s/verdict-%d", w->place, number);
-	snprintf(r->stack_file, sizeof(r->stack_file), "%s/stacks-%d", w->place, number);
-	snprintf(r->said, sizeof(r->said), "%s/said-%d", w->place, number);
-	ranges = sr_race_watches_ask(m, (uint32_t)rank, r->file);
-	if (ranges < 0) {
+	if (!ranges)
+		ranges = sr_race_watches_ask(m, (uint32_t)rank, r->file.path);
+	if (ranges < 0)
 		r->failed = ranges;
-		return;
-	}
-	r->child = fork();
-	if (!r->child)
-		run_replay(w, r, number);
-	if (r->child < 0) {
-		r->failed = -errno;
-		r->child = 0;
-	}
+	else
+		start_replay(w->dir, r, number_of(w, rank), NULL);
 }
 
 static void wait_for(struct watched_rank *r)
@@ -129,7 +185,7 @@ static void wait_for(struct watched_rank *r)
 }
 
 /* What a replay that has ended found.  0 or -errno. */
-static int take(struct watching *w, size_t rank, const struct watched_rank *r)
+static int take(struct watching *w, size_t rank, struct watched_rank *r)
 {
 	const int32_t number = number_of(w, rank);
 	const uint32_t *threads;
@@ -142,13 +198,10 @@ static int take(struct watching *w, size_t rank, const struct watched_rank *r)
 	if (sr_trace_threads(w->how->trace, number, &threads) > 1)
 		w->s->doubts[rank] |= SR_DOUBT_THREADS;
 	if (!ret)
-		ret = sr_race_watches_read(w->s, (uint32_t)rank, r->file);
+		ret = sr_race_watches_read(w->s, (uint32_t)rank, r->file.path);
 	if (!ret)
-		ret = sr_race_stacks_read(w->stacks, (uint32_t)rank, r->stack_file);
-	unlink(r->file);
-	unlink(r->verdict);
-	unlink(r->stack_file);
-	unlink(r->said);
+		ret = sr_race_stacks_read(w->stacks, (uint32_t)rank, r->stacks.path);
+	close_files(r);
 	return ret;
 }
 
@@ -194,17 +247,51 @@ static bool watch_all(struct watching *w)
 bool sr_watches_find(struct sr_race_watches *s, struct sr_race_stacks *stacks, const struct sr_race_collecting *how,
 		     const char *dir, unsigned int jobs)
 {
-	const char *tmp = getenv("TMPDIR");
 	struct watching w = {.s = s, .stacks = stacks, .how = how, .dir = dir, .jobs = jobs};
-	bool fine;
 
 	*s = (struct sr_race_watches){.doubts = calloc(how->links->ranks_n + 1, sizeof(*s->doubts))};
 	if (!s->doubts)
 		return sr_fail("no memory left"), false;
-	snprintf(w.place, sizeof(w.place), "%s/sreplay-races-XXXXXX", tmp && strlen(tmp) < 32 ? tmp : "/tmp");
-	if (!mkdtemp(w.place))
-		return sr_fail("cannot make %s: %s", w.place, strerror(errno)), false;
-	fine = watch_all(&w);
-	rmdir(w.place);
-	return fine;
+	return watch_all(&w);
+}
+
+/* ------------------------------------------------------------------- trials */
+
+/* Another replay of the load's rank, which has left its recording at the load: whether it was exact is no question. */
+static int try_load(struct sr_race_watches *s, const struct sr_race_collecting *how, const char *dir, const struct sr_access *load)
+{
+	struct watched_rank r = {0};
+	int ret = open_files(&r);
+
+	if (!ret && !(ret = sr_race_watches_try(load, r.file.path))) {
+		start_replay(dir, &r, how->links->ranks[load->rank].number, TRIAL_TIMEOUT);
+		wait_for(&r);
+		ret = r.failed ? r.failed : sr_race_watches_read(s, load->rank, r.file.path);
+	}
+	close_files(&r);
+	return ret;
+}
+
+int sr_watches_try(struct sr_race_watches *s, const struct sr_races *r, const char *dir)
+{
+	uint64_t tried[TRIALS_MOST];
+	size_t n = 0, waits = s->polls.used;
+
+	for (size_t i = 0; i < r->n && n < TRIALS_MOST; i++) {
+		const struct sr_access *load = sr_race_load_to_try(r, &r->races[i]);
+		size_t k = 0;
+		int failed;
+
+		while (load && k < n && tried[k] != load->pc)
+			k++;
+		if (!load || k < n)
+			continue;
+		tried[n++] = load->pc;
+		failed = try_load(s, &r->how, dir, load);
+		if (failed) {
+			sr_fail("what a load of rank %d waits for cannot be found: %s", r->how.links->ranks[load->rank].number, strerror(-failed));
+			return failed;
+		}
+	}
+	return s->polls.used > waits;
 }

@@ -4,6 +4,7 @@
 #define REPLAY_COMMAND_RACES_WATCH_H
 
 #include "replay/analysis/races/collect.h"
+#include "replay/analysis/races/races.h"
 #include "replay/analysis/races/stacks.h"
 
 /*
@@ -12,5 +13,11 @@
  */
 bool sr_watches_find(struct sr_race_watches *s, struct sr_race_stacks *stacks, const struct sr_race_collecting *how,
 		     const char *dir, unsigned int jobs);
+
+/*
+ * A word that is there each time a rank looks for it: would the rank have waited?  The loads of these races are tried, each in a further
+ * replay, in which it finds what was there before.  1: some wait, which is noted in s; 0: none; -errno after a message.
+ */
+int sr_watches_try(struct sr_race_watches *s, const struct sr_races *r, const char *dir);
 
 #endif

@@ -23,6 +23,7 @@
 #include "shim/replay/own.h"
 #include "shim/replay/produced.h"
 #include "shim/replay/stacks.h"
+#include "shim/replay/trial.h"
 #include "shim/replay/watch.h"
 #include "shim/verbs/compared.h"
 #include "shim/verbs/regions.h"
@@ -396,7 +397,7 @@ static uint64_t __attribute__((noinline)) answer(struct sr_thread *t, enum sr_ca
 	end_order(t, &c);
 	if (regions || sr_regions_on)
 		sr_regions_call_ends(&pinned);
-	sr_watch_call_ends(c.d, c.head.result);
+	sr_watch_call_ends(c.d, a, c.head.result);
 	note_idle_poll(t, &c);
 	/* Each thread has its own counter, so no locked add is needed. */
 	atomic_store_explicit(&sr_replay_page->thread[t->number].calls, t->sn,
@@ -412,5 +413,7 @@ static uint64_t __attribute__((noinline)) answer(struct sr_thread *t, enum sr_ca
 
 uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
+	if (sr_trial_has_begun())
+		return sr_trial_call(t, n, a);
 	return is_idle_again(t, n, a) ? poll_idly(t) : answer(t, n, a, site);
 }

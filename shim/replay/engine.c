@@ -24,6 +24,7 @@
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
 #include "shim/replay/stacks.h"
+#include "shim/replay/trial.h"
 #include "shim/replay/watch.h"
 #include "shim/files/changes.h"
 #include "shim/files/private.h"
@@ -139,6 +140,10 @@ static bool heap_begin(struct sr_thread *t)
 
 	if (!t->started)
 		sr_replay_start_thread(t);
+	if (sr_trial_has_begun()) {
+		sr_leave(t, before);
+		return false;
+	}
 	if (!t->ended && !t->silent && takes_heap_over(t, &heap)) {
 		sr_heap_run_take(t->number, heap.run, heap.previous);
 		t->stream->peeked = false;

@@ -10,6 +10,7 @@
 #include "shim/replay/own.h"
 #include "shim/replay/produced.h"
 #include "shim/replay/stacks.h"
+#include "shim/replay/trial.h"
 #include "shim/replay/watch.h"
 #include "shim/verbs/regions.h"
 
@@ -51,6 +52,8 @@ bool sr_replay_exposed_expected(void)
 
 	if (!t->started)
 		return true;
+	if (sr_trial_has_begun())
+		return false;
 	s = t->stream;
 	if (t->silent || t->ended || s->repeats_left)
 		return false;
@@ -118,7 +121,7 @@ uint64_t sr_replay_quiet_until(uint64_t fault)
 {
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before = sr_enter(t);
-	uint64_t until = t->started && !t->silent && !t->ended ? next_fault(t, fault) : UINT64_MAX;
+	uint64_t until = t->started && !t->silent && !t->ended && !sr_trial_has_begun() ? next_fault(t, fault) : UINT64_MAX;
 
 	sr_leave(t, before);
 	return until < fault + QUIET_MAX ? until : fault + QUIET_MAX;
@@ -192,6 +195,10 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 
 	if (!t->started)
 		sr_replay_start_thread(t);
+	if (sr_trial_has_begun()) {
+		sr_leave(t, before);
+		return false;
+	}
 	next = t->silent || t->ended ? NULL : next_event(t);
 	due = next && sr_exposed_is_due(next, now);
 	if (due && next->addr && now->addr && is_another_load(next, now))
@@ -205,11 +212,14 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 		fill_left_out(t, e);
 		sr_group_seen(t, e);
 		sr_watch_values(t, e);
+		sr_trial_values(t, now->fault, t->stream->regions.values, e->values_n);
 		if (now->pc && !(now->flags & (SR_EXPOSED_TICK | SR_EXPOSED_AT_CALL | SR_EXPOSED_AT_RETURN)))
 			sr_stacks_load(t, now->fault, now->pc);
 	} else if (now->pc && t->stream && (!next || next->flags & SR_EXPOSED_MANY)) {
 		count_load(t, now, next ? next->fault : 0);
 	}
+	if (!due)
+		sr_trial_values(t, now->fault, NULL, 0);
 	sr_leave(t, before);
 	return due;
 }

@@ -9,6 +9,7 @@
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
 #include "shim/replay/tickets.h"
+#include "shim/replay/trial.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/program_threads.h"
 
@@ -400,7 +401,7 @@ bool sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
 	enum sr_heap before;
 	bool has = false;
 
-	if (t->depth || t->ended || !t->started)
+	if (t->depth || t->ended || !t->started || sr_trial_has_begun())
 		return false;
 	before = sr_enter(t);
 	while (sr_replay_peek_yield(t, &p) && p.other == accesses) {

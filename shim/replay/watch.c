@@ -10,6 +10,7 @@
 #include "shim/core/order.h"
 #include "shim/exposed/exposed.h"
 #include "shim/memory/heap.h"
+#include "shim/replay/trial.h"
 #include "shim/verbs/objects.h"
 
 #define RECENT 256
@@ -18,6 +19,7 @@
 
 static struct {
 	int fd;
+	bool is_trial;
 	struct sr_watch_range *ranges; /* ascending */
 	uint64_t ranges_n;
 	struct sr_watched *pages; /* ascending */
@@ -189,6 +191,8 @@ static const char *bytes_of(const struct sr_watched *p)
 
 static void put_report(const struct sr_watch_access *a)
 {
+	if (watch.is_trial && !(a->kind == SR_WATCH_POLL && sr_trial_asks(a)))
+		return;
 	sr_syscall(SYS_write, watch.fd, SR_ARG(a), sizeof(*a), 0, 0, 0);
 }
 
@@ -222,6 +226,8 @@ static void report_poll(struct recent *r, const struct sr_watch_access *a)
 	poll.kind = SR_WATCH_POLL;
 	put_report(&poll);
 	r->is_polled = true;
+	if (sr_trial_asks(a))
+		sr_trial_end();
 }
 
 static uint64_t hash(uint64_t x)
@@ -333,6 +339,9 @@ bool sr_watch_start(int fd)
 	if (!head.ranges)
 		return true;
 	watch.fd = fd;
+	watch.is_trial = head.trial.length;
+	if (head.trial.length <= SR_WATCH_TRIAL_MOST)
+		sr_trial_start(&head.trial);
 	bytes = head.ranges * sizeof(*watch.ranges);
 	watch.ranges = map(whole_pages(bytes));
 	watch.recent = map(whole_pages(RECENT * sizeof(*watch.recent)));
@@ -426,24 +435,9 @@ static bool is_idle(const struct sr_call_desc *d, uint64_t result)
 	return d->order & SR_ORDER_IDLE && (int64_t)(int32_t)result == d->idle;
 }
 
-/* As calls do with which a program passes the time while it waits for memory to change. */
 static bool brings_nothing(const struct sr_call_desc *d, uint64_t result)
 {
-	switch (sr_call_number(d)) {
-	case SR_CALL_gettimeofday:
-	case SR_CALL_clock_gettime:
-	case SR_CALL_rdtsc:
-	case SR_CALL_nanosleep:
-	case SR_CALL_usleep:
-	case SR_CALL_sleep:
-	case SR_CALL_clock_nanosleep:
-	case SR_CALL_kernel_clock_nanosleep:
-	case SR_CALL_thrd_sleep:
-	case SR_CALL_kernel_sched_yield:
-		return true;
-	default:
-		return is_idle(d, result);
-	}
+	return sr_trial_passes_time(sr_call_number(d)) || is_idle(d, result);
 }
 
 void sr_watch_call_begins(const struct sr_thread *t, const struct sr_call_desc *d)
@@ -494,7 +488,7 @@ void sr_watch_call_delivers(const struct sr_thread *t, const struct sr_call_desc
 	sr_unlock(&watch.lock);
 }
 
-void sr_watch_call_ends(const struct sr_call_desc *d, uint64_t result)
+void sr_watch_call_ends(const struct sr_call_desc *d, const uint64_t *a, uint64_t result)
 {
 	const bool idle = is_idle(d, result);
 
@@ -502,6 +496,7 @@ void sr_watch_call_ends(const struct sr_call_desc *d, uint64_t result)
 		return;
 	sr_lock(&watch.lock);
 	watch.calls += !brings_nothing(d, result);
+	sr_trial_clock(sr_call_number(d), a, result);
 	find_pages();
 	/* The call may have put something into memory. */
 	for (uint64_t i = 0; i < watch.n && !idle; i++)

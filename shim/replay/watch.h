@@ -26,7 +26,7 @@ bool sr_watch_start(int fd);
 void sr_watch_call_begins(const struct sr_thread *t, const struct sr_call_desc *d);
 /* Its result is known, and the call changes memory next. */
 void sr_watch_call_delivers(const struct sr_thread *t, const struct sr_call_desc *d, uint64_t result);
-void sr_watch_call_ends(const struct sr_call_desc *d, uint64_t result);
+void sr_watch_call_ends(const struct sr_call_desc *d, const uint64_t *a, uint64_t result);
 
 /* These values of peers are about to be put into memory.  In a fault handler too. */
 void sr_watch_values(const struct sr_thread *t, const struct sr_exposed_event *e);

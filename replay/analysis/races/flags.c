@@ -34,6 +34,14 @@ bool sr_race_is_tail(const struct sr_access *write, const struct sr_access *load
 	       load->is_polled && load->begin / 8 == (write->end - 1) / 8;
 }
 
+bool sr_race_may_be_awaited(const struct sr_access *write, const struct sr_access *load)
+{
+	struct sr_access waiting = *load;
+
+	waiting.is_polled = true;
+	return load->kind == SR_ACCESS_LOAD && !load->is_polled && (sr_race_is_word(write, &waiting) || sr_race_is_tail(write, &waiting));
+}
+
 /* By moment: is it that of a change, or of a load? */
 static uint8_t *mark(const struct sr_race_model *m, const struct sr_race_flag *f)
 {

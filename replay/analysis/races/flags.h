@@ -22,6 +22,9 @@ bool sr_race_may_be_flag(const struct sr_access *change, const struct sr_access 
  */
 bool sr_race_is_tail(const struct sr_access *write, const struct sr_access *load);
 
+/* Would it be a word, or the end of a longer WRITE, that a CPU waits for, if this load waited? */
+bool sr_race_may_be_awaited(const struct sr_access *write, const struct sr_access *load);
+
 /* What is asked about the pairs of a sweep. */
 struct sr_race_flag {
 	/* To be filled in: is an access one of those that change the flag, or of those that load it? */

@@ -450,6 +450,16 @@ static bool may_be_flag(const struct sr_race *s)
 	return s->class == SR_RACE_DATA && sr_race_may_be_flag(change_of(s), load_of(s));
 }
 
+const struct sr_access *sr_race_load_to_try(const struct sr_races *r, const struct sr_race *s)
+{
+	const struct sr_access *load = load_of(s);
+
+	if (s->class != SR_RACE_DATA || s->severity == SR_RACE_NOTE || !is_watched(r, load->rank) || !load->pc ||
+	    load->site_is != SR_SITE_INSTRUCTION || load->end - load->begin > SR_WATCH_TRIAL_MOST)
+		return NULL;
+	return sr_race_may_be_awaited(change_of(s), load) ? load : NULL;
+}
+
 /* Words that nobody waits for, and that order nothing else, are data. */
 static int find_flags(struct finding *f)
 {
@@ -528,5 +538,5 @@ void sr_races_free(struct sr_races *r)
 	free(r->races);
 	sr_consistency_free(&r->consistency);
 	sr_race_run_free(&r->run);
-	r->races = NULL;
+	*r = (struct sr_races){.how = r->how, .stacks = r->stacks};
 }

@@ -62,6 +62,12 @@ void sr_races_free(struct sr_races *r);
 /* Its stack, in r->stacks; 0: not known. */
 uint64_t sr_race_stack_of(const struct sr_races *r, const struct sr_access *a);
 
+/*
+ * A load of one of its words that nobody was seen waiting at, and that makes the race a note if it waits (shim/replay/trial.h).
+ * NULL: there is none.
+ */
+const struct sr_access *sr_race_load_to_try(const struct sr_races *r, const struct sr_race *s);
+
 /* By its evidence and class. */
 enum sr_race_severity sr_race_severity_of(const struct sr_race *r);
 

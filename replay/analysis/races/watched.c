@@ -218,23 +218,42 @@ static size_t join(struct sr_watch_range *ranges, size_t n)
 	return kept;
 }
 
+static int write_question(const struct sr_watch_head *head, const struct sr_watch_range *ranges, const char *path)
+{
+	FILE *f = fopen(path, "w");
+	bool fine;
+
+	if (!f)
+		return -errno;
+	fine = fwrite(head, sizeof(*head), 1, f) == 1 && fwrite(ranges, sizeof(*ranges), head->ranges, f) == head->ranges;
+	fine &= fclose(f) == 0;
+	return fine ? 0 : -EIO;
+}
+
 int sr_race_watches_ask(const struct sr_race_model *m, uint32_t rank, const char *path)
 {
 	struct sr_watch_range *ranges = NULL;
+	struct sr_watch_head head = {0};
 	size_t n = 0;
 	int ret = find_ranges(m, rank, &ranges, &n);
-	FILE *f = ret ? NULL : fopen(path, "w");
-	struct sr_watch_head head;
-	bool fine;
 
-	if (!f) {
-		ret = ret ? ret : -errno;
-		free(ranges);
-		return ret;
-	}
 	head.ranges = n = join(ranges, n);
-	fine = fwrite(&head, sizeof(head), 1, f) == 1 && fwrite(ranges, sizeof(*ranges), n, f) == n;
-	fine &= fclose(f) == 0;
+	if (!ret)
+		ret = write_question(&head, ranges, path);
 	free(ranges);
-	return fine ? (int)n : -EIO;
+	return ret ? ret : (int)n;
+}
+
+int sr_race_watches_try(const struct sr_access *load, const char *path)
+{
+	const struct sr_watch_range range = {load->begin, load->end};
+	const struct sr_watch_head head = {.ranges = 1,
+					   .trial = {.sn = load->sn,
+						     .address = load->begin,
+						     .pc = load->pc,
+						     .thread = load->thread,
+						     .fault = load->fault,
+						     .length = (uint32_t)(load->end - load->begin)}};
+
+	return write_question(&head, &range, path);
 }

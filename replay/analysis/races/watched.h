@@ -58,5 +58,7 @@ bool sr_race_watches_is_poll(const struct sr_race_watches *s, uint64_t pc);
  * ranges, or -errno.
  */
 int sr_race_watches_ask(const struct sr_race_model *m, uint32_t rank, const char *path);
+/* ... for the replay that tries whether this load waits.  0 or -errno. */
+int sr_race_watches_try(const struct sr_access *load, const char *path);
 
 #endif

@@ -33,7 +33,7 @@ LITMUS = {
     "write-read-racing": {"data"}, "write-read-barrier": {"data"}, "write-read-ordered": NONE, "read-read": NONE,
     "atomic-atomic": NONE, "atomic-write": {"data"}, "atomic-read-ordered": NONE,
     "load-racing": {"data"}, "load-barrier": NONE, "load-flag": NONE,
-    "load-tail-flag": NONE, "load-head-flag": {"data"}, "load-tail-unawaited": {"data"},
+    "load-tail-flag": NONE, "load-head-flag": {"data"}, "load-tail-unawaited": {"data"}, "load-tail-there": NONE, "load-word-there": NONE,
     "fence-missing": {"fence"}, "fence-there": NONE, "fence-completion": NONE,
     "gather-racing": {"in-flight"}, "gather-completion": NONE, "gather-write": {"in-flight"},
     "inline-write": {"data"},
@@ -90,7 +90,7 @@ PIPELINES = {"word": True, "sense": True, "byte": True, "sequence": True, "unawa
              "counter": True, "bits": True, "swap": True, "message": True, "socket": True, "third": False, "polled": False}
 # Without what a device does beyond the specification.
 IBA = {name: LITMUS[name] for name in LITMUS}
-IBA["load-flag"] = IBA["load-tail-flag"] = {"data"}
+IBA["load-flag"] = IBA["load-tail-flag"] = IBA["load-tail-there"] = {"data"}
 # Whole programs without races: ranks.
 WHOLE = {"steal fenced 3": 2, "laplace": 4, "mcop 12": 4, "is 1024 2": 4, "knapsack corrected": 4,
          "patterns flag 20": 3, "patterns mailbox 20": 3, "patterns ring 20": 3, "patterns ticket 20": 3}
@@ -164,7 +164,7 @@ def lifetime(tap, directory, name):
         tap.ok("not exact" not in err, "memory that is unmapped while it is registered: the watched replays are exact", err)
         nothing = os.path.join(directory, "nothing")
         with open(nothing, "wb") as f:
-            f.write(bytes(8))
+            f.write(bytes(48)) # struct sr_watch_head
         status, _, err = run([SREPLAY, "replay", "--rank", "0", "--watch", nothing, trace], SECONDS)
         tap.ok("0 divergences: exact" in err, "a replay with nothing to watch is exact", "%s %s" % (status, err))
 

@@ -71,6 +71,28 @@ static void load_tail_unawaited(void)
 		other[0] = pgas_load(&shared->data[WORDS / 2]);
 }
 
+/* The end of the message is there when the owner looks for it first: had it not been there, the owner would have waited. */
+static void load_tail_there(void)
+{
+	if (is(0))
+		put(OWNER);
+	usleep(is(OWNER) ? 50000 : 0);
+	if (is(OWNER)) {
+		pgas_wait_for(&shared->data[WORDS - 1], 1);
+		other[0] = pgas_load(&shared->data[WORDS / 2]);
+	}
+}
+
+/* The same with a word by itself, on which nothing depends. */
+static void load_word_there(void)
+{
+	if (is(0))
+		raise_flag();
+	usleep(is(1) ? 50000 : 0);
+	if (is(1))
+		pgas_wait_for(&shared->flag, 1);
+}
+
 /* The load comes first: it finds nothing new, and no recording has it. */
 static void load_early_racing(void)
 {
@@ -287,6 +309,8 @@ const struct pgas_case loads_cases[] = {
     {"load-tail-flag", load_tail_flag},
     {"load-head-flag", load_head_flag},
     {"load-tail-unawaited", load_tail_unawaited},
+    {"load-tail-there", load_tail_there},
+    {"load-word-there", load_word_there},
     {"load-early-racing", load_early_racing},
     {"load-twice-racing", load_twice_racing},
     {"load-early-flag", load_early_flag},
