@@ -20,6 +20,7 @@ enum sr_fd_class {
 	 * The size is the number of that descriptor.
 	 */
 	SR_FD_OUTPUT,
+	SR_FD_MEMORY, /* the process's own memory: captured; a replay writes to it again */
 };
 
 struct sr_opened_file {

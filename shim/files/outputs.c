@@ -19,6 +19,7 @@
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/files/fds.h"
+#include "shim/files/own_memory.h"
 #include "shim/files/outputs.h"
 #include "shim/files/private.h"
 #include "shim/files/uncompared.h"
@@ -137,7 +138,7 @@ void sr_replayed_output(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 	const struct iovec one = {(void *)a[1], a[2]};
 	struct output o = {.fd = (int)a[0], .iov = &one, .offset = -1};
 
-	if ((int64_t)result <= 0 || sr_fd_captured(o.fd))
+	if ((int64_t)result <= 0 || (sr_fd_captured(o.fd) && !sr_own_memory_held(o.fd)))
 		return;
 	switch (sr_call_number(d)) {
 	case SR_CALL_pwrite64:

@@ -25,6 +25,7 @@
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
 #include "shim/files/own_fds.h"
+#include "shim/files/own_memory.h"
 #include "shim/files/passed_fds.h"
 #include "shim/process/ids.h"
 #include "logd/base/say.h"
@@ -185,7 +186,7 @@ static enum sr_fd_class classify(int fd, int flags, const char *path, bool is_fi
 	}
 	if ((S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && !sr_files_made_up(fd))
 		return S_ISREG(st.st_mode) ? SR_FD_FILE : SR_FD_PLAIN;
-	return SR_FD_OUTSIDE;
+	return sr_own_memory_path(sr_self.opened.path) ? SR_FD_MEMORY : SR_FD_OUTSIDE;
 }
 
 /*
@@ -226,7 +227,7 @@ uint64_t sr_invoke_openat(const struct sr_call_desc *d, uint64_t *a)
 		return (uint64_t)-1;
 	is_file = sr_files_opened_at(fd, (int)a[2], file);
 	file->class = classify(fd, (int)a[2], (const char *)a[1], is_file);
-	if (file->class == SR_FD_OUTSIDE)
+	if (file->class == SR_FD_OUTSIDE || file->class == SR_FD_MEMORY)
 		sr_fd_capture(fd);
 	else
 		sr_fd_release(fd);
@@ -258,6 +259,10 @@ void sr_replayed_openat(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 		return;
 	if (file->class == SR_FD_OUTSIDE) {
 		sr_fd_hold((int)result);
+		return;
+	}
+	if (file->class == SR_FD_MEMORY) {
+		sr_own_memory_hold((int)result);
 		return;
 	}
 	if (file->class == SR_FD_OUTPUT)

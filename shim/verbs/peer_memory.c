@@ -16,6 +16,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/core/hooks.h"
 #include "shim/exposed/exposed.h"
+#include "shim/process/ids.h"
 #include "shim/verbs/regions.h"
 
 /* So many pages of the peer are named in one system call. */
@@ -131,4 +132,13 @@ uint64_t sr_invoke_peer_memory(const struct sr_call_desc *d, uint64_t *a)
 		return (uint64_t)result;
 	errno = (int)-result;
 	return (uint64_t)-1;
+}
+
+/* What a program writes to itself in this way, a replay writes again. */
+void sr_replayed_peer_memory(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	long self = sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+
+	if ((int64_t)result > 0 && (int32_t)a[0] == sr_recorded_id((int32_t)self))
+		sr_syscall(SYS_process_vm_writev, self, (long)a[1], (long)a[2], (long)a[3], (long)a[4], 0);
 }

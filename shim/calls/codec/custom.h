@@ -34,6 +34,7 @@
 #include "shim/process/ids.h"
 #include "shim/process/ipc.h"
 #include "shim/process/segments.h"
+#include "shim/process/tracing.h"
 #include "shim/threads/libc_order.h"
 #include "shim/threads/program_threads.h"
 #include "shim/verbs/objects.h"

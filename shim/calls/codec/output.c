@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/calls/codec/output.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -140,6 +141,11 @@ void sr_put_output(struct sr_buf *b, const void *p, size_t count, ssize_t writte
 		put(b, &one, (size_t)written);
 	else
 		put(b, &nothing, 0);
+}
+
+bool sr_vmsplice_reads(int fd)
+{
+	return (sr_sys_fcntl(fd, F_GETFL, 0) & O_ACCMODE) == O_RDONLY;
 }
 
 void sr_put_gathered_output(struct sr_buf *b, const struct iovec *iov, size_t n, ssize_t written)

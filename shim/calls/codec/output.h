@@ -11,6 +11,7 @@
 #ifndef SHIM_CALLS_CODEC_OUTPUT_H
 #define SHIM_CALLS_CODEC_OUTPUT_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -23,6 +24,9 @@ void sr_deliver_output(struct sr_cursor *c, const void *p, size_t count, ssize_t
 void sr_put_gathered_output(struct sr_buf *b, const struct iovec *iov, size_t n, ssize_t written);
 void sr_deliver_gathered_output(struct sr_cursor *c, const struct iovec *iov, size_t n,
 				ssize_t written);
+
+/* Recorder: does vmsplice take bytes out of this pipe?  Otherwise it puts some in. */
+bool sr_vmsplice_reads(int fd);
 
 /*
  * The same for bytes that the kernel moves from another descriptor, at *at or, if at is NULL, at its

@@ -104,12 +104,15 @@ static long trace_me(void)
 	return 0;
 }
 
+uint64_t sr_invoke_ptrace(const struct sr_call_desc *d, uint64_t *a)
+{
+	if (a[0] == PTRACE_TRACEME && is_commands_child())
+		return with_errno(trace_me());
+	return with_errno(sr_make_on_memory(SYS_ptrace, a));
+}
+
 uint64_t sr_invoke_unknown(const struct sr_call_desc *d, uint64_t *a)
 {
-	const uint64_t *arguments = (const uint64_t *)a[1];
-
-	if (a[0] == SYS_ptrace && arguments[0] == PTRACE_TRACEME && is_commands_child())
-		return with_errno(trace_me());
 	say_unknown(a[0]);
 	return with_errno(sr_make_on_memory((long)a[0], (const uint64_t *)a[1]));
 }
@@ -121,6 +124,11 @@ uint64_t sr_invoke_futex(const struct sr_call_desc *d, uint64_t *a)
 }
 
 #else
+
+uint64_t sr_invoke_ptrace(const struct sr_call_desc *d, uint64_t *a)
+{
+	return (uint64_t)-1;
+}
 
 uint64_t sr_invoke_unknown(const struct sr_call_desc *d, uint64_t *a)
 {

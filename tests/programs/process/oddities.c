@@ -19,14 +19,17 @@
 #include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timex.h>
 #include <sys/uio.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
@@ -175,19 +178,83 @@ static void two_views(void)
 	close(file);
 }
 
-/* What sreplay does not know writes to memory; the program looks at its result only. */
-static void kernel_writes(void)
-{
-	char room[4096];
-	int fd = open("/", O_RDONLY | O_DIRECTORY);
-
-	fprintf(out, "entries: %d\n", syscall(SYS_getdents, fd, room, sizeof(room)) > 0);
-	close(fd);
-}
-
 static void show(const char *what, long result)
 {
 	fprintf(out, "%s %ld %s\n", what, result, result < 0 ? strerrorname_np(errno) : "");
+}
+
+/* What sreplay does not know writes to memory; the program looks at its result only. */
+static void kernel_writes(void)
+{
+	char room[64];
+	struct stat st;
+
+	stat("/", &st);
+	fprintf(out, "statistics: %ld\n", syscall(SYS_ustat, st.st_dev, room));
+}
+
+/* Old and rare calls that write to memory. */
+static void old_entries(void)
+{
+	char room[4096];
+	int fd = open("/", O_RDONLY | O_DIRECTORY);
+	long n = syscall(SYS_getdents, fd, room, sizeof(room));
+
+	/* A number and an offset of 8 bytes, a length of 2, the name. */
+	fprintf(out, "%ld bytes: %.200s\n", n, room + 18);
+	close(fd);
+}
+
+static void pipe_to_memory(void)
+{
+	char first[3] = "", second[40] = "";
+	struct iovec room[] = {{first, 2}, {second, sizeof(second) - 1}};
+	int p[2];
+
+	pipe(p);
+	dprintf(p[1], "%ld nanoseconds", clock());
+	fprintf(out, "%zd:", vmsplice(p[0], room, 2, 0));
+	fprintf(out, " %s%s\n", first, second);
+}
+
+/* What it writes to its own memory by the kernel. */
+static void own_memory(void)
+{
+	static char by_file[] = "old", by_call[] = "old";
+	struct iovec new = {"NEW", 3}, old = {by_call, 3};
+	int fd = open("/proc/self/mem", O_RDWR);
+
+	show("file", pwrite(fd, "new", 3, (off_t)(uintptr_t)by_file));
+	show("call", process_vm_writev(getpid(), &new, 1, &old, 1, 0));
+	fprintf(out, "%s %s\n", by_file, by_call);
+	close(fd);
+}
+
+/* What a debugger reads of its program. */
+static void traced_child(void)
+{
+	struct user_regs_struct all = {0}, part = {0};
+	struct iovec room = {&part, sizeof(part)};
+	siginfo_t why = {0};
+	long word;
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		raise(SIGUSR1);
+		_exit(7);
+	}
+	waitpid(child, &status, 0);
+	fprintf(out, "stopped %d by %d\n", WIFSTOPPED(status), WSTOPSIG(status));
+	show("registers", ptrace(PTRACE_GETREGS, child, NULL, &all));
+	show("set", ptrace(PTRACE_GETREGSET, child, (void *)1 /* NT_PRSTATUS */, &room));
+	show("reason", ptrace(PTRACE_GETSIGINFO, child, NULL, &why));
+	word = ptrace(PTRACE_PEEKDATA, child, (void *)all.rsp, NULL);
+	fprintf(out, "%d at %llx, %llx with %zu bytes: %lx\n", why.si_pid == child, all.rip, part.rsp, room.iov_len, word);
+	show("goes on", ptrace(PTRACE_CONT, child, NULL, NULL));
+	waitpid(child, &status, 0);
+	fprintf(out, "ended with %d\n", WEXITSTATUS(status));
 }
 
 /* Some programs ask the kernel in this way whether there is memory. */
@@ -352,6 +419,8 @@ static const struct {
     {"raw_processes", raw_processes}, {"raw_thread", raw_thread},
     {"event_thread", event_thread},   {"queues", queues},
     {"two_views", two_views},         {"kernel_writes", kernel_writes},
+    {"old_entries", old_entries},     {"pipe_to_memory", pipe_to_memory}, {"traced_child", traced_child},
+    {"own_memory", own_memory},
     {"no_memory", no_memory},         {"scheduling", scheduling},
     {"raw_timers", raw_timers},       {"proc_paths", proc_paths},       {"standard_output", standard_output},
     {"odd_errno", odd_errno},         {"identity", identity},
