@@ -5,6 +5,7 @@
 #include "shim/exposed/page/event.h"
 #include "shim/exposed/page/lock.h"
 #include "shim/exposed/page/mappings.h"
+#include "shim/exposed/page/pieces.h"
 #include "shim/exposed/page/snapshot.h"
 #include "shim/exposed/page/states.h"
 #include "shim/exposed/page/timer.h"
@@ -199,6 +200,26 @@ void sr_exposed_hide(uintptr_t page)
 	exposed_unlock(NULL);
 }
 
+/*
+ * What other threads' calls do meanwhile decides how long such a page stays exposed, so an access to it is not counted: a
+ * replay may find the page returned.
+ */
+static void handle_left_behind(ucontext_t *uc, uintptr_t user, struct page *p, const struct insn *insn, bool write)
+{
+	const bool silent = exposed_self.silent;
+
+	if (!p->aliases) {
+		page_release(user);
+		return;
+	}
+	if (is_done_unregistered(uc, p, insn))
+		return;
+	/* Where that is not possible, the access faults again until those calls have ended. */
+	exposed_self.silent = true;
+	do_silently(uc, p, insn, write);
+	exposed_self.silent = silent;
+}
+
 /* Within a call nothing is recorded. */
 static void handle_silently(ucontext_t *uc, uintptr_t user, struct page *p, bool write)
 {
@@ -356,11 +377,15 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 			load_hidden(uc, addr, p);
 		return;
 	}
-	if (exposed_self.silent) {
+	if (exposed_self.silent && !is_left_behind(p)) {
 		handle_silently(uc, user, p, write);
 		return;
 	}
 	find_instruction(uc, p, write, &insn);
+	if (is_left_behind(p)) {
+		handle_left_behind(uc, user, p, &insn, write);
+		return;
+	}
 	if (is_within(&insn))
 		probes_count(uc, &insn);
 	if (is_done_unregistered(uc, p, &insn))

@@ -169,7 +169,9 @@ static void join_page(uintptr_t user, const struct range *r)
 	struct page *p = page_at(user);
 	bool whole = is_whole(user, r->addr, r->length);
 
-	if (!whole)
+	if (is_left_behind(p))
+		mark_shadow_valid(user);
+	else if (!whole)
 		sample_before_sharing(user);
 	p->users++;
 	p->whole += whole;
@@ -233,7 +235,7 @@ static void leave_page(uintptr_t user, const struct range *r)
 
 	if (!whole)
 		remove_part(user, r->addr, r->length);
-	else if (p->whole == 1 && p->users > 1)
+	else if (p->whole == 1 && (p->users > 1 || p->pieces))
 		take_sample(user, PAGE);
 	/* Only the program has written to the rest of the page. */
 	if (!whole && p->users == 1)

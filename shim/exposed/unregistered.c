@@ -67,7 +67,7 @@ NO_VECTORS bool fault_unregistered_at_probe(const struct insn *insn, uintptr_t a
 		return false;
 	if (exposed_self.silent || !exposed_try_lock())
 		return false;
-	done = fault_needs_handling(p, write) && is_partial(p) && is_unregistered(p, addr, insn->size);
+	done = fault_needs_handling(p, write) && (p->users || p->aliases) && is_partial(p) && is_unregistered(p, addr, insn->size);
 	if (done) {
 		do_unregistered_word(insn, addr, registers, flags);
 		note_access(addr, !write);

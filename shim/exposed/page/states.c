@@ -383,6 +383,7 @@ void page_open_silently(uintptr_t user)
 
 void page_release(uintptr_t user)
 {
+	forget_open(user);
 	page_forget(page_at(user));
 	map_return(user, user + PAGE);
 }
