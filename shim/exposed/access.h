@@ -134,6 +134,9 @@ bool fill_pages(uintptr_t user, const struct insn *insn);
 
 /* string.c */
 void fault_string(ucontext_t *uc, const struct insn *insn);
+/* Has no region any byte of its next piece?  Then that is done, and not counted. */
+bool string_is_unregistered(const ucontext_t *uc, const struct insn *insn);
+void string_do_unregistered(ucontext_t *uc, const struct insn *insn);
 
 /* parts.c: a plain instruction whose operand lies over two pages.  False: the frame does not have the register. */
 bool do_parts(ucontext_t *uc, const struct insn *insn);

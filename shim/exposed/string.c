@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* string.c: movs and stos, which memcpy and memset may be made of: a piece at a time, within a page. */
 #include "shim/exposed/access.h"
+#include "shim/exposed/page/pieces.h"
 #include "shim/exposed/page/snapshot.h"
 #include "shim/exposed/page/states.h"
 #include "shim/exposed/x86/word.h"
@@ -134,6 +135,35 @@ static void string_goes_on(greg_t *g, const struct insn *insn, size_t n)
 		g[REG_RCX] -= (greg_t)(n / insn->size);
 	if (!insn->repeat || !g[REG_RCX])
 		g[REG_RIP] += insn->length;
+}
+
+/* Are these bytes the program's own, whether the page is exposed or not? */
+static bool is_own(uintptr_t addr, size_t n)
+{
+	const struct page *p = exposed_page(addr);
+
+	return !p || (is_partial(p) && is_unregistered(p, addr, n));
+}
+
+bool string_is_unregistered(const ucontext_t *uc, const struct insn *insn)
+{
+	size_t n = piece_of(uc, insn);
+
+	return n && is_own(insn->address, n) && (!insn->source || is_own(insn->source, n));
+}
+
+/* As in do_unregistered(), the shadow copy gets the bytes as well. */
+void string_do_unregistered(ucontext_t *uc, const struct insn *insn)
+{
+	struct page *p = exposed_page(insn->address);
+	size_t n = piece_of(uc, insn);
+	uintptr_t at = insn->address;
+
+	exposed_self.silent = true;
+	fault_string(uc, insn);
+	exposed_self.silent = false;
+	if (p)
+		memcpy(shadow_to_change(at), backing_of(p, at), n);
 }
 
 void fault_string(ucontext_t *uc, const struct insn *insn)

@@ -27,14 +27,23 @@ static bool do_unregistered(ucontext_t *uc, struct page *p, const struct insn *i
 		memcpy(shadow_to_change(insn->address), v, insn->size);
 		return true;
 	}
+	if (insn->class == INSN_STRING) {
+		string_do_unregistered(uc, insn);
+		return true;
+	}
 	if (insn->class == INSN_EXCHANGE)
 		return exchange_unregistered(uc, insn);
 	return insn->class == INSN_OPERAND && aside_begin(uc, insn, true);
 }
 
+static bool is_word_unregistered(const struct page *p, const struct insn *insn)
+{
+	return is_within(insn) && is_unregistered(p, insn->address, insn->size);
+}
+
 bool is_done_unregistered(ucontext_t *uc, struct page *p, const struct insn *insn)
 {
-	if (!is_within(insn) || !is_partial(p) || !is_unregistered(p, insn->address, insn->size) ||
+	if (!is_partial(p) || !(insn->class == INSN_STRING ? string_is_unregistered(uc, insn) : is_word_unregistered(p, insn)) ||
 	    !do_unregistered(uc, p, insn))
 		return false;
 	note_access(insn->address, is_word(insn));

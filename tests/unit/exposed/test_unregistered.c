@@ -44,6 +44,32 @@ static void what_malloc_has_between_buffers_is_beside(void **state)
 	sr_exposed_remove((void *)(p + 100), 8);
 }
 
+/* Whether another thread registers something there or not: this one copies and clears what is beside it. */
+static void strings_beside_a_region_are_not_counted(void **state)
+{
+	volatile char *p = (void *)memory(2);
+	void *to = (void *)(p + 512), *from = (void *)(p + 256);
+	size_t n = 100;
+	uint64_t faults;
+
+	memset(from, 'a', n);
+	assert_int_equal(sr_exposed_add((void *)(p + 1024), 8), SR_EXPOSED_OK);
+	have_threads(true);
+	faults = sr_exposed_faults();
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+	assert_int_equal(p[512 + 99], 'a');
+	to = (void *)(p + 600);
+	n = PAGE;
+	__asm__ volatile("rep stosb" : "+D"(to), "+c"(n) : "a"('b') : "memory");
+	assert_int_equal(p[600 + PAGE - 1], 'b');
+	assert_int_equal(p[599], 'a');
+	/* The second string's bytes of the first page cover the region. */
+	assert_int_equal(sr_exposed_faults(), faults + 1);
+	have_threads(false);
+	sr_exposed_remove((void *)(p + 1024), 8);
+	assert_int_equal(p[1024], 'b');
+}
+
 /* A thread that computes there comes to its end, since the page is opened for it. */
 static void who_computes_beside_a_region_is_given_the_page(void **state)
 {
@@ -323,9 +349,16 @@ static void calls_are_given_aliases_of_common_pages(void **state)
 	/* The region ends meanwhile. */
 	sr_exposed_remove((void *)p, 100);
 	alias[0] = 79;
+	before = sr_exposed_faults();
 	assert_int_equal(p[0], 79);
+	p[2] = 80;
+	assert_int_equal(alias[2], 80);
+	values = 0;
 	assert_ptr_equal(sr_exposed_unalias(alias, 8), p);
 	assert_int_equal(p[0], 79);
+	/* For how long the other call was given it is not seen in what is counted. */
+	assert_int_equal(sr_exposed_faults(), before);
+	assert_int_equal(values, 0);
 	have_threads(false);
 	assert_false(sr_exposed_touches((void *)p, 8));
 }
@@ -358,6 +391,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(what_malloc_has_between_buffers_is_beside),
+	    cmocka_unit_test(strings_beside_a_region_are_not_counted),
 	    cmocka_unit_test(who_computes_beside_a_region_is_given_the_page),
 	    cmocka_unit_test(what_a_whole_region_has_is_not_the_programs_own),
 	    cmocka_unit_test(what_is_copied_may_end_in_nothing),
