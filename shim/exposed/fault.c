@@ -5,7 +5,6 @@
 #include "shim/exposed/page/event.h"
 #include "shim/exposed/page/lock.h"
 #include "shim/exposed/page/mappings.h"
-#include "shim/exposed/page/pieces.h"
 #include "shim/exposed/page/snapshot.h"
 #include "shim/exposed/page/states.h"
 #include "shim/exposed/page/timer.h"
@@ -377,12 +376,12 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 			load_hidden(uc, addr, p);
 		return;
 	}
-	if (exposed_self.silent && !is_left_behind(p)) {
+	if (exposed_self.silent && !p->left_behind) {
 		handle_silently(uc, user, p, write);
 		return;
 	}
 	find_instruction(uc, p, write, &insn);
-	if (is_left_behind(p)) {
+	if (p->left_behind) {
 		handle_left_behind(uc, user, p, &insn, write);
 		return;
 	}

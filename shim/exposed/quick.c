@@ -29,7 +29,7 @@ NO_VECTORS static bool is_ordinary(const struct access *a)
 
 	if (hooks.recorded ? t->fault + 1 >= t->quiet_until || t->fill.again : hooks.wanted && hooks.wanted())
 		return false;
-	return p->state == PAGE_PROTECTED && (p->users || p->aliases) && !is_left_behind(p) && !t->silent &&
+	return p->state == PAGE_PROTECTED && (p->users || p->aliases) && !p->left_behind && !t->silent &&
 	       !(a->partial && is_unregistered(p, a->addr, a->insn->size));
 }
 

@@ -169,10 +169,11 @@ static void join_page(uintptr_t user, const struct range *r)
 	struct page *p = page_at(user);
 	bool whole = is_whole(user, r->addr, r->length);
 
-	if (is_left_behind(p))
+	if (p->left_behind)
 		mark_shadow_valid(user);
 	else if (!whole)
 		sample_before_sharing(user);
+	p->left_behind = false;
 	p->users++;
 	p->whole += whole;
 	if (!whole)
@@ -235,13 +236,14 @@ static void leave_page(uintptr_t user, const struct range *r)
 
 	if (!whole)
 		remove_part(user, r->addr, r->length);
-	else if (p->whole == 1 && (p->users > 1 || p->pieces))
+	else if (p->whole == 1 && p->users > 1)
 		take_sample(user, PAGE);
 	/* Only the program has written to the rest of the page. */
 	if (!whole && p->users == 1)
 		mark_shadow_valid(user);
 	p->users--;
 	p->whole -= whole;
+	p->left_behind = !p->users && !whole;
 	/* From here on it may be a page that several threads use. */
 	if (p->users && p->pieces && !p->whole)
 		validate_shadow(user, p);

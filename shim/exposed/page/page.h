@@ -36,6 +36,11 @@ struct page {
 	bool silent;       /* opened within a call: nothing is recorded */
 	bool atomics;      /* the program changes words here atomically: never passed through for many stores */
 	bool meets;        /* other processes store here by their CPUs: as above, and see is_partial() */
+	/*
+	 * The last region that had a part of it was removed, and all that was brought there was sampled.  It is still
+	 * exposed where another thread's call uses the backing mapping, and is returned when it is next accessed.
+	 */
+	bool left_behind;
 	bool hidden;       /* a snapshot that faults all the same: its loads are watched (hooks.accessed) ... */
 	uint8_t watched;   /* ... and so many were */
 	bool by_value;     /* others than peers by WRITEs may bring something there: sr_exposed_keep_values() */

@@ -114,7 +114,7 @@ bool is_in_no_region(const struct page *p, uintptr_t addr, size_t n)
 {
 	size_t first = addr % PAGE / PIECE_BYTES, last = (addr + n - 1) % PAGE / PIECE_BYTES;
 
-	if (p->whole || !p->pieces || last < first)
+	if (!(p->users || p->left_behind) || p->whole || !p->pieces || last < first)
 		return false;
 	for (size_t i = first; i <= last; i++)
 		if (p->pieces->users[i])

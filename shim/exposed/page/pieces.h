@@ -23,15 +23,6 @@ bool pieces_have(uintptr_t user, uintptr_t addr, size_t length);
 bool is_in_no_region(const struct page *p, uintptr_t addr, size_t n) NO_VECTORS;
 /* And has the page a shadow copy, so that nothing need be recorded of them? */
 bool is_unregistered(const struct page *p, uintptr_t addr, size_t n) NO_VECTORS;
-/*
- * Has the last region that had a part of the page been removed, and all that it was brought been sampled?  The page is still
- * exposed where a call of another thread uses its backing mapping, and becomes the program's own when it is next accessed.
- */
-NO_VECTORS static inline bool is_left_behind(const struct page *p)
-{
-	return !p->users && p->pieces && p->shadow_valid;
-}
-
 /* Copies the bytes that no region has to the shadow copy, so that they are not recorded. */
 void pieces_pass_over(uintptr_t addr, const char *now, size_t length);
 
