@@ -51,9 +51,9 @@ uint64_t sr_clock_tick(struct sr_clock *c)
 
 /* ------------------------------------------------------------ finding orders */
 
-static bool is_anothers(const struct sr_clock *c, uint64_t word)
+static bool is_anothers(const struct sr_clock *c, uint64_t word, uint64_t behind)
 {
-	return sr_clock_is_word(word) && sr_clock_member(word) != c->member;
+	return sr_clock_is_word(word, behind) && sr_clock_member(word) != c->member;
 }
 
 /*
@@ -62,7 +62,7 @@ static bool is_anothers(const struct sr_clock *c, uint64_t word)
  */
 static bool is_new_own(const struct sr_clock *c, uint64_t word)
 {
-	return is_anothers(c, word) &&
+	return is_anothers(c, word, 0) &&
 	       sr_clock_event(word) >
 		   atomic_load_explicit(&c->known[sr_clock_member(word)], memory_order_acquire);
 }
@@ -94,7 +94,7 @@ static inline uint64_t load_own(const struct sr_clock *c, const struct sr_clock_
 
 	if (word == load_seen(&v->own) || sr_clock_member(word) == c->member)
 		return 0;
-	return sr_clock_is_torn(word) ? load(&words[1]) : word;
+	return sr_clock_is_torn(word, 0) ? load(&words[1]) : word;
 }
 
 /*
@@ -108,13 +108,28 @@ struct news {
 	bool is_order[SR_CLOCK_CELL_WORDS]; /* false: older than the other one */
 };
 
-static void add_news(const struct sr_clock *c, struct news *news, uint32_t at, uint64_t word)
+static void add_news(const struct sr_clock *c, struct news *news, uint32_t at, const struct sr_clock_copy *copy)
 {
-	if (!is_anothers(c, word))
+	if (!is_anothers(c, copy->word, copy->known))
 		return;
 	news->at[news->n] = at;
-	news->word[news->n] = word;
+	news->word[news->n] = copy->word;
 	news->is_order[news->n++] = true;
+}
+
+static bool is_torn(const struct sr_clock_copy *copy)
+{
+	return sr_clock_is_torn(copy->word, copy->known);
+}
+
+struct sr_clock_copy sr_clock_copy_of(const struct sr_clock_pair *w)
+{
+	return (struct sr_clock_copy){load(&w->word), load(&w->known)};
+}
+
+static const struct sr_clock_pair *cell_at(const _Atomic uint64_t *words, uint32_t i)
+{
+	return (const struct sr_clock_pair *)&words[SR_CLOCK_HEAD_WORDS] + (size_t)SR_CLOCK_CELL_WORDS * i;
 }
 
 /*
@@ -127,21 +142,20 @@ static void read_cell(const struct sr_clock *c, const struct sr_clock_view *v,
 		      const _Atomic uint64_t *words, uint32_t i, struct news *news)
 {
 	uint32_t at = SR_CLOCK_CELL_WORDS * i;
-	const _Atomic uint64_t *cell = &words[SR_CLOCK_HEAD_WORDS + at];
-	uint64_t a = load(&cell[0]), b = load(&cell[1]);
+	const struct sr_clock_pair *cell = cell_at(words, i);
+	struct sr_clock_copy a = sr_clock_copy_of(&cell[0]), b = sr_clock_copy_of(&cell[1]);
 
 	news->n = 0;
-	for (int tries = 0; tries < TORN_TRIES && sr_clock_is_torn(a) && sr_clock_is_torn(b);
-	     tries++) {
-		a = load(&cell[0]);
-		b = load(&cell[1]);
+	for (int tries = 0; tries < TORN_TRIES && is_torn(&a) && is_torn(&b); tries++) {
+		a = sr_clock_copy_of(&cell[0]);
+		b = sr_clock_copy_of(&cell[1]);
 	}
-	if (a != load_seen(&v->seen[at]))
-		add_news(c, news, at, a);
-	if (b != load_seen(&v->seen[at + 1]))
-		add_news(c, news, at + 1, b);
-	if (news->n == 2 && sr_clock_member(a) == sr_clock_member(b))
-		news->is_order[sr_clock_event(a) > sr_clock_event(b)] = false;
+	if (a.word != load_seen(&v->seen[at]))
+		add_news(c, news, at, &a);
+	if (b.word != load_seen(&v->seen[at + 1]))
+		add_news(c, news, at + 1, &b);
+	if (news->n == 2 && sr_clock_member(a.word) == sr_clock_member(b.word))
+		news->is_order[sr_clock_event(a.word) > sr_clock_event(b.word)] = false;
 }
 
 static uint32_t room_for(const struct sr_clock_view *v, uint32_t cells)
@@ -152,7 +166,8 @@ static uint32_t room_for(const struct sr_clock_view *v, uint32_t cells)
 bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 		      const _Atomic uint64_t *words, uint32_t cells)
 {
-	const _Atomic uint64_t *cell = &words[SR_CLOCK_HEAD_WORDS], *seen = v->seen;
+	const struct sr_clock_pair *cell = cell_at(words, 0);
+	const _Atomic uint64_t *seen = v->seen;
 	uint32_t n = room_for(v, cells);
 	struct news news;
 
@@ -161,7 +176,7 @@ bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 	if (is_new_own(c, load_own(c, v, words)))
 		return true;
 	for (uint32_t i = 0; i < n; i++, cell += SR_CLOCK_CELL_WORDS, seen += SR_CLOCK_CELL_WORDS) {
-		if (is_quiet(c, &cell[0], &seen[0]) && is_quiet(c, &cell[1], &seen[1]))
+		if (is_quiet(c, &cell[0].word, &seen[0]) && is_quiet(c, &cell[1].word, &seen[1]))
 			continue;
 		read_cell(c, v, words, i, &news);
 		if (news.n)
@@ -172,15 +187,17 @@ bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 
 bool sr_clock_is_short(const _Atomic uint64_t *words, uint32_t cells)
 {
-	const _Atomic uint64_t *cell = &words[SR_CLOCK_HEAD_WORDS];
-
 	if (sr_clock_cells_in_use(words) > cells)
 		return true;
-	if (sr_clock_is_torn(load(&words[0])) && sr_clock_is_torn(load(&words[1])))
+	if (sr_clock_is_torn(load(&words[0]), 0) && sr_clock_is_torn(load(&words[1]), 0))
 		return true;
-	for (uint32_t i = 0; i < cells; i++, cell += SR_CLOCK_CELL_WORDS)
-		if (sr_clock_is_torn(load(&cell[0])) && sr_clock_is_torn(load(&cell[1])))
+	for (uint32_t i = 0; i < cells; i++) {
+		const struct sr_clock_pair *cell = cell_at(words, i);
+		struct sr_clock_copy a = sr_clock_copy_of(&cell[0]), b = sr_clock_copy_of(&cell[1]);
+
+		if (is_torn(&a) && is_torn(&b))
 			return true;
+	}
 	return false;
 }
 

@@ -16,7 +16,8 @@
  *     by a WRITE of the number to a cell in the target's clock region.  Queue pairs keep
  *     order, so a process that can see the data can see the cell.  Each queue pair has a cell of
  *     its own, since two queue pairs of one member could overwrite each other's out of
- *     order.  A cell has two words, which are written in turn.
+ *     order.  A cell has two words, which are written in turn.  Behind each word stands another one,
+ *     which only the target itself reads: what the member knew of it (picks.h).
  *   - The process's own number is the first word of its own region.  It is raised before the
  *     program goes on, for readers of what its CPU stored.
  *
@@ -25,7 +26,7 @@
  *
  * The words carry one number and not a vector.  A vector is the join of the vectors at the events
  * that were found, and all members' orders are in the trace, so closure.h computes it
- * there.  On the wire a request costs 8 bytes, whatever the size of the group, which any device
+ * there.  On the wire a request costs 16 bytes, whatever the size of the group, which any device
  * takes inline.
  *
  * Posted does not mean landed.  A cell that holds n proves that n was posted, and that what was
@@ -59,15 +60,23 @@
 #define SR_CLOCK_EVENT_BITS 40
 #define SR_CLOCK_EVENT_MASK ((1ull << SR_CLOCK_EVENT_BITS) - 1)
 
-/* Adds the check to a word.  It depends on every other bit of the word. */
-static inline uint64_t sr_clock_checked(uint64_t word)
+/* Adds the check to a word.  It depends on every other bit of the word, and of the one behind it, if there is one. */
+static inline uint64_t sr_clock_checked_with(uint64_t word, uint64_t behind)
 {
-	return word | word * 0x9e3779b97f4a7c15ull >> 48 << SR_CLOCK_EVENT_BITS;
+	uint64_t both = word ^ behind * 0xd6e8feb86659fd93ull;
+
+	return word | (both ^ both >> 32) * 0x9e3779b97f4a7c15ull >> 48 << SR_CLOCK_EVENT_BITS;
 }
 
-static inline uint64_t sr_clock_cell_word(int member, uint64_t event)
+static inline uint64_t sr_clock_checked(uint64_t word)
 {
-	return sr_clock_checked(1ull << 63 | (uint64_t)member << 56 | event);
+	return sr_clock_checked_with(word, 0);
+}
+
+/* known: the word behind it. */
+static inline uint64_t sr_clock_cell_word(int member, uint64_t event, uint64_t known)
+{
+	return sr_clock_checked_with(1ull << 63 | (uint64_t)member << 56 | event, known);
 }
 
 static inline uint64_t sr_clock_own_word(int member, uint64_t event)
@@ -75,14 +84,14 @@ static inline uint64_t sr_clock_own_word(int member, uint64_t event)
 	return sr_clock_checked(3ull << 62 | (uint64_t)member << 56 | event);
 }
 
-static inline bool sr_clock_is_torn(uint64_t word)
+static inline bool sr_clock_is_torn(uint64_t word, uint64_t behind)
 {
-	return word >> 63 && sr_clock_checked(word & ~(0xffffull << SR_CLOCK_EVENT_BITS)) != word;
+	return word >> 63 && sr_clock_checked_with(word & ~(0xffffull << SR_CLOCK_EVENT_BITS), behind) != word;
 }
 
-static inline bool sr_clock_is_word(uint64_t word)
+static inline bool sr_clock_is_word(uint64_t word, uint64_t behind)
 {
-	return word >> 63 && !sr_clock_is_torn(word);
+	return word >> 63 && !sr_clock_is_torn(word, behind);
 }
 
 static inline bool sr_clock_is_own(uint64_t word)
@@ -104,6 +113,18 @@ static inline uint64_t sr_clock_event(uint64_t word)
 
 #define SR_CLOCK_CELL_WORDS 2
 
+/* A word of a cell, and behind it what its member knew of the process whose region it is in (picks.h). */
+struct sr_clock_pair {
+	_Atomic uint64_t word, known;
+};
+
+/* The two, as they were read one behind the other. */
+struct sr_clock_copy {
+	uint64_t word, known;
+};
+
+struct sr_clock_copy sr_clock_copy_of(const struct sr_clock_pair *w);
+
 /*
  * The clock region of a process: one, which each of its protection domains registers.  In an
  * outsider `own` stays 0 and is not read.
@@ -116,7 +137,7 @@ struct sr_clock_region {
 	_Atomic uint64_t own;
 	_Atomic uint64_t before; /* the value of own before its last one, or its last one */
 	_Atomic uint64_t cells;  /* how many from 0 on are or were in use, which only grows; and flags */
-	_Atomic uint64_t cell[][SR_CLOCK_CELL_WORDS];
+	struct sr_clock_pair cell[][SR_CLOCK_CELL_WORDS];
 };
 
 #define SR_CLOCK_READ_OFFSET offsetof(struct sr_clock_region, own)
@@ -129,26 +150,23 @@ struct sr_clock_region {
 /* Words of a READ in front of the cells: own, before, cells. */
 #define SR_CLOCK_HEAD_WORDS  3
 
-static inline size_t sr_clock_words(uint32_t cells)
-{
-	return SR_CLOCK_HEAD_WORDS + (size_t)SR_CLOCK_CELL_WORDS * cells;
-}
+#define SR_CLOCK_CELL_BYTES (SR_CLOCK_CELL_WORDS * sizeof(struct sr_clock_pair))
 
 static inline size_t sr_clock_region_bytes(uint32_t cells)
 {
-	return sizeof(struct sr_clock_region) + cells * SR_CLOCK_CELL_WORDS * sizeof(uint64_t);
+	return sizeof(struct sr_clock_region) + cells * SR_CLOCK_CELL_BYTES;
 }
 
 /* The offset in the region to which the n-th clock of a queue pair is written. */
 static inline size_t sr_clock_cell_offset(uint32_t cell, uint32_t n)
 {
-	return offsetof(struct sr_clock_region, cell) +
-	       ((size_t)cell * SR_CLOCK_CELL_WORDS + n % SR_CLOCK_CELL_WORDS) * sizeof(uint64_t);
+	return offsetof(struct sr_clock_region, cell) + cell * SR_CLOCK_CELL_BYTES +
+	       n % SR_CLOCK_CELL_WORDS * sizeof(struct sr_clock_pair);
 }
 
 static inline size_t sr_clock_read_bytes(uint32_t cells)
 {
-	return sr_clock_words(cells) * sizeof(uint64_t);
+	return SR_CLOCK_HEAD_WORDS * sizeof(uint64_t) + cells * SR_CLOCK_CELL_BYTES;
 }
 
 /* `cells` of a region, from the words that a READ brought. */

@@ -194,6 +194,8 @@ static void record(enum sr_record_from from)
 	sr_leaves_out = sr_sums_on = sr_engine && settings.order;
 	if (sr_engine)
 		sr_clocks_start(&settings, settings.member >= 0);
+	/* What is dropped cannot count as known, nor what was before the recording. */
+	sr_picks_on = sr_sums_on && from == SR_RECORD_FROM_START && !settings.lossy && sr_clocks_is_member();
 }
 
 bool sr_wake(void)

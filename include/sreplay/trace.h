@@ -188,6 +188,12 @@ enum sr_record_kind {
 	 * in the stream do not show it.
 	 */
 	SR_REC_BEHIND = 20,
+	/*
+	 * With --order: so many completions of a send or receive queue came since its last such record, of which
+	 * the later ones do not say in their records whose they are: struct sr_picked_payload.  By the recorder, in front of the
+	 * next one that says it, of a CHECK, and at the end of a thread.
+	 */
+	SR_REC_PICKED = 21,
 	/* The first kind that is a call; the trace's schema.json describes them.  Advances the SN
 	 * by one.  By the recorder, when the call has returned. */
 	SR_REC_CALL = 64,
@@ -219,6 +225,15 @@ struct sr_check_payload {
 	uint32_t sent;     /* upper half of the sum of what its requests lack */
 	uint32_t received; /* ... of the checksums of what is left out */
 };
+
+struct sr_picked_payload {
+	uint64_t cq;               /* address of the completion queue */
+	uint32_t qp_num, receives; /* 1: the receive queue; 0: the send queue */
+	uint32_t traced, untraced; /* first completions that say whose they are, then completions that do not */
+};
+
+/* qp_num of a completion that does not say whose it is: nor does its wr_id, and where it came is only SR_LEFT_OUT. */
+#define SR_PICK_LEFT_OUT UINT32_MAX
 
 struct sr_fork_payload {
 	uint32_t child; /* its number among the process's children, from 1 */

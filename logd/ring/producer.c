@@ -276,6 +276,21 @@ void sr_ring_lose_sns(struct sr_ring *r, uint64_t sns)
 		atomic_fetch_add_explicit(&r->shared->unmarked_sns, sns, memory_order_relaxed);
 }
 
+void sr_ring_set_unfinished(struct sr_ring *r, uint32_t i, uint16_t kind, const void *payload, size_t size)
+{
+	uint64_t words[SR_RING_UNFINISHED_WORDS] = {0};
+	struct sr_ring_unfinished *u;
+
+	if (!r->shared)
+		return;
+	u = &r->shared->unfinished[i];
+	if (size)
+		memcpy(words, payload, size);
+	for (uint32_t w = 0; w < SR_RING_UNFINISHED_WORDS; w++)
+		atomic_store_explicit(&u->word[w], words[w], memory_order_relaxed);
+	atomic_store_explicit(&u->kind, kind, memory_order_release);
+}
+
 void sr_ring_close(struct sr_ring *r)
 {
 	if (has_unmarked(r) && !r->busy)

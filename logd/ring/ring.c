@@ -14,7 +14,7 @@
 #include "logd/ring/ring_futex.h"
 
 #define RING_MAGIC   0x676e697279616c70ull /* "playring" */
-#define RING_VERSION 2u
+#define RING_VERSION 3u
 #define HEADER_BYTES 4096u
 
 _Static_assert(sizeof(struct sr_ring_shared) <= HEADER_BYTES, "the header has one page");

@@ -37,6 +37,18 @@ enum sr_ring_side {
 	SR_RING_CONSUMER,
 };
 
+/*
+ * A record of a few words that its producer still changes.  If the process ends without a word, the daemon writes it as it
+ * is then.
+ */
+#define SR_RING_UNFINISHED	 96
+#define SR_RING_UNFINISHED_WORDS 3
+
+struct sr_ring_unfinished {
+	_Atomic uint64_t kind; /* 0: there is none; raised last */
+	_Atomic uint64_t word[SR_RING_UNFINISHED_WORDS];
+};
+
 /* What the two sides share: first page of the memfd.  The data area follows. */
 struct sr_ring_shared {
 	uint64_t magic;
@@ -75,6 +87,8 @@ struct sr_ring_shared {
 	/* For the daemon's report. */
 	_Atomic uint64_t lost_records;
 	_Atomic uint64_t waits;
+
+	struct sr_ring_unfinished unfinished[SR_RING_UNFINISHED];
 };
 
 /* One side's handle.  The fields are private to this header and its modules, but for fd. */
@@ -176,6 +190,9 @@ int sr_ring_writev_at(struct sr_ring *r, uint16_t kind, uint16_t flags, const st
  */
 const void *sr_ring_written(const struct sr_ring *r, uint64_t begin, uint64_t offset, uint64_t size,
 			    uint64_t *position);
+
+/* Changes unfinished record number `i`; size: at most SR_RING_UNFINISHED_WORDS words.  kind 0: there is none any more. */
+void sr_ring_set_unfinished(struct sr_ring *r, uint32_t i, uint16_t kind, const void *payload, size_t size);
 
 /* No more records will come.  All that was committed stays readable. */
 void sr_ring_close(struct sr_ring *r);

@@ -163,26 +163,11 @@ size_t stream_waiting(struct stream *s)
 	return s->stopped ? 0 : sr_ring_peek(&s->ring, &records);
 }
 
-/* Writes a frame of one mark, which is the daemon's own and not from the ring. */
-static int write_mark(struct stream *s, struct frame_writer *w, enum sr_mark reason,
-		      uint64_t argument, uint64_t skipped, const char *text)
+/* Writes a frame of one record, which does not come through the ring. */
+static int write_one(struct stream *s, struct frame_writer *w, const struct sr_record *record, uint64_t skipped)
 {
-	_Alignas(8) unsigned char data[512] = {0};
-	struct sr_record *record = (struct sr_record *)data;
-	struct sr_mark_payload *mark = (struct sr_mark_payload *)(record + 1);
-	size_t length = strlen(text), most = sizeof(data) - sizeof(*record) - sizeof(*mark);
-	struct frame_job job = {.fd = s->fd, .offset = s->offset, .records = data};
+	struct frame_job job = {.fd = s->fd, .offset = s->offset, .records = record};
 
-	if (length > most)
-		length = most;
-	record->size = (uint32_t)(sizeof(*record) + sizeof(*mark) + length);
-	record->kind = SR_REC_MARK;
-	mark->reason = reason;
-	if ((reason == SR_MARK_DIED || reason == SR_MARK_ENDED) && sr_ring_writing(&s->ring))
-		mark->flags = SR_MARK_WRITING;
-	mark->argument = argument;
-	mark->skipped_sns = skipped;
-	memcpy(mark->text, text, length);
 	job.h.raw_bytes = sr_record_padded(record->size);
 	job.h.first_sn = s->next_sn;
 	job.h.sns = skipped;
@@ -194,9 +179,55 @@ static int write_mark(struct stream *s, struct frame_writer *w, enum sr_mark rea
 	s->offset += (uint64_t)job.result;
 	s->next_sn += skipped;
 	s->open = false;
-	s->mark = reason;
 	s->records++;
 	return 0;
+}
+
+static int write_mark(struct stream *s, struct frame_writer *w, enum sr_mark reason,
+		      uint64_t argument, uint64_t skipped, const char *text)
+{
+	_Alignas(8) unsigned char data[512] = {0};
+	struct sr_record *record = (struct sr_record *)data;
+	struct sr_mark_payload *mark = (struct sr_mark_payload *)(record + 1);
+	size_t length = strlen(text), most = sizeof(data) - sizeof(*record) - sizeof(*mark);
+	int err;
+
+	if (length > most)
+		length = most;
+	record->size = (uint32_t)(sizeof(*record) + sizeof(*mark) + length);
+	record->kind = SR_REC_MARK;
+	mark->reason = reason;
+	if ((reason == SR_MARK_DIED || reason == SR_MARK_ENDED) && sr_ring_writing(&s->ring))
+		mark->flags = SR_MARK_WRITING;
+	mark->argument = argument;
+	mark->skipped_sns = skipped;
+	memcpy(mark->text, text, length);
+	err = write_one(s, w, record, skipped);
+	if (!err)
+		s->mark = reason;
+	return err;
+}
+
+/* The process ended without a word: what it had not finished is written as it is.  The mark of its end follows. */
+static void write_unfinished(struct stream *s, struct frame_writer *w)
+{
+	struct {
+		struct sr_record record;
+		uint64_t word[SR_RING_UNFINISHED_WORDS];
+	} r = {.record.size = sizeof(r)};
+
+	if (s->open)
+		return; /* nor has it finished a longer one, which nothing may follow */
+	for (int i = 0; i < SR_RING_UNFINISHED; i++) {
+		const struct sr_ring_unfinished *u = &s->ring.shared->unfinished[i];
+
+		r.record.kind = (uint16_t)atomic_load_explicit(&u->kind, memory_order_acquire);
+		for (int word = 0; word < SR_RING_UNFINISHED_WORDS; word++)
+			r.word[word] = atomic_load_explicit(&u->word[word], memory_order_relaxed);
+		/* The program may have overwritten it. */
+		if (r.record.kind && r.record.kind < SR_REC_CALL)
+			write_one(s, w, &r.record, 0);
+	}
 }
 
 #define MARK_AGAIN_MS 1000
@@ -344,6 +375,7 @@ static void write_last_marks(struct stream *s, struct frame_writer *w)
 		write_mark(s, w, SR_MARK_DROPPED, records, sns, "");
 	if (s->exit)
 		return;
+	write_unfinished(s, w);
 	if (sr_ring_stopped(&s->ring))
 		write_mark(s, w, SR_MARK_STOPPED, (uint64_t)sr_ring_stop_error(&s->ring), 0,
 			   sr_ring_stop_error(&s->ring) == ECANCELED

@@ -37,6 +37,14 @@
 #define SR_REC_REPLAY_PEER      34
 /* In place of calls whose records come again in turn: struct sr_replay_turns. */
 #define SR_REC_REPLAY_TURNS     35
+/* In front of a poll's record whose completions do not say whose they are: struct sr_replay_pick. */
+#define SR_REC_REPLAY_PICK      36
+
+/* The completions of the poll with this SN are of this queue pair's receive (1) or send queue (0). */
+struct sr_replay_pick {
+	uint64_t sn;
+	uint32_t qp_num, receives;
+};
 
 /* The first of `calls` calls has the record call[0], the next one call[1]; behind call[period - 1] comes call[0] again. */
 struct sr_replay_turns {

@@ -18,4 +18,12 @@ struct sr_produced_entry {
 	uint32_t length;
 };
 
+/* An entry for each completion whose record does not say whose it is, in front of those of what it brought. */
+struct sr_produced_pick {
+	uint64_t wr_id;
+	uint64_t addr; /* where the poll's i-th piece came to, of its i-th completion; 0: it has none */
+	uint32_t qp_num;
+	uint32_t reserved;
+};
+
 #endif

@@ -183,6 +183,16 @@ static int take_fetched(void *argument, const struct sr_fetched *f)
 			      f->posted.step, &r);
 }
 
+static int take_picked(void *argument, const struct sr_picked *p)
+{
+	struct maker *m = argument;
+
+	if (!m->group[p->rank])
+		return 0;
+	return sr_draft_add(m->draft, SR_PLAN_PICK, p->rank, p->at.thread,
+			    &(struct sr_plan_pick){.sn = p->at.sn, .qp_num = p->qp_num, .receives = p->receives});
+}
+
 static int take_places(void *argument, int32_t number, uint32_t thread,
 		       const struct sr_stream_place *places, size_t n)
 {
@@ -372,6 +382,7 @@ int sr_plan_make(struct sr_trace *t, const int32_t *group, size_t n, void (*prog
 						.posted = take_posted,
 						.value = take_value,
 						.fetched = take_fetched,
+						.picked = take_picked,
 						.progress = second_pass_progress,
 						.argument = &m};
 	int ret = choose_group(&m, group, n, err);

@@ -34,8 +34,10 @@ static const struct {
 /* The send or receive queue of which a completion queue's last completion was. */
 struct last {
 	uint64_t cq; /* 0: free */
-	uint64_t queue;
+	uint64_t queue; /* NOT_TOLD: of any */
 };
+
+#define NOT_TOLD UINT64_MAX
 
 /* How often a send or receive queue had its turn, with one completion or several. */
 struct turns {
@@ -48,7 +50,7 @@ struct sr_info_order {
 	enum class before; /* of the last call, to which a REPEAT belongs */
 	struct last last[COMPLETION_QUEUES];
 	struct turns turns[QUEUES];
-	uint64_t completions, picks, entries;
+	uint64_t completions, picks, entries, unnamed; /* unnamed: whose they are is not told */
 	uint64_t asynchronous, changing, without_clocks, dropped;
 };
 
@@ -109,6 +111,8 @@ static enum class class_of(struct sr_info_order *o, const struct sr_log_kinds *k
 	case SR_REC_CLOCK:
 	case SR_REC_BEHIND:
 		return CLOCKS;
+	case SR_REC_PICKED:
+		return COMPLETIONS;
 	case SR_REC_CHECK:
 		return SUMS;
 	case SR_REC_HEAP:
@@ -192,7 +196,7 @@ static uint64_t next_queue(struct sr_log_polled *polled)
 		return queue_of(x.qp_num, x.opcode);
 	}
 	sr_get_ibv_wc(&polled->completions, &wc);
-	return queue_of(wc.qp_num, wc.opcode);
+	return wc.qp_num == SR_PICK_LEFT_OUT ? NOT_TOLD : queue_of(wc.qp_num, wc.opcode);
 }
 
 static void note_picks(struct sr_info_order *o, const struct sr_log_kinds *kinds, const struct sr_entry *e)
@@ -211,9 +215,13 @@ static void note_picks(struct sr_info_order *o, const struct sr_log_kinds *kinds
 		if (polled.completions.bad)
 			return;
 		o->completions++;
-		o->picks += l && l->cq && l->queue != queue;
-		if (l && (!l->cq || l->queue != queue))
-			note_turn(o, cq, queue);
+		if (queue == NOT_TOLD) {
+			o->unnamed++;
+		} else {
+			o->picks += l && l->cq && l->queue != queue;
+			if (l && (!l->cq || l->queue != queue))
+				note_turn(o, cq, queue);
+		}
 		if (l)
 			*l = (struct last){cq, queue};
 	}
@@ -274,9 +282,11 @@ void sr_info_order_print(const struct sr_info_order *o, uint64_t events)
 			printf("  %12llu %10.2f %10llu  %s\n", (ull)bytes, share(bytes, events), (ull)sr_encoded_records(o->of[i]),
 			       names[i].text);
 	}
-	printf("  %llu of %llu completions (%.0f %%) are of another queue than the one before in their completion queue; %llu entries "
+	printf("  %llu of %llu completions (%.0f %%) say whose they are, the others' order is known by their causes\n",
+	       (ull)(o->completions - o->unnamed), (ull)o->completions, 100 * share(o->completions - o->unnamed, o->completions));
+	printf("  of these, %llu are of another queue than the one before in their completion queue, as far as that is told; %llu entries "
 	       "tell their order\n",
-	       (ull)o->picks, (ull)o->completions, 100 * share(o->picks, o->completions), (ull)o->entries);
+	       (ull)o->picks, (ull)o->entries);
 	printf("  in doubt: %llu values that were found later than they could be, %llu loads of pages that kept changing, %llu "
 	       "connections without clocks, %llu gaps\n",
 	       (ull)o->asynchronous, (ull)o->changing, (ull)o->without_clocks, (ull)o->dropped);
@@ -290,8 +300,8 @@ json_t *sr_info_order_json(const struct sr_info_order *o, uint64_t events)
 		json_object_set_new(classes, names[i].key,
 				    json_pack("{s:o, s:o}", "records", sr_json_count(sr_encoded_records(o->of[i])), "bytes_on_disk",
 					      sr_json_count(sr_encoded_bytes(o->of[i]))));
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o}}", "events", sr_json_count(events), "classes", classes,
-			 "completions", sr_json_count(o->completions), "picks", sr_json_count(o->picks), "entries", sr_json_count(o->entries),
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o}}", "events", sr_json_count(events), "classes", classes,
+			 "completions", sr_json_count(o->completions), "not_told", sr_json_count(o->unnamed), "picks", sr_json_count(o->picks), "entries", sr_json_count(o->entries),
 			 "doubts", "asynchronous", sr_json_count(o->asynchronous), "changing", sr_json_count(o->changing), "without_clocks",
 			 sr_json_count(o->without_clocks), "gaps", sr_json_count(o->dropped));
 }

@@ -4,17 +4,20 @@
 int sr_orders_open(struct sr_orders *o, struct sr_plan *p, const struct sr_group *g, int32_t rank,
 		   uint32_t thread, struct sr_error *err)
 {
-	const void *waits, *peers;
+	const void *waits, *peers, *picks;
 	int error;
 
 	*o = (struct sr_orders){.group = g};
 	error = sr_plan_records(p, SR_PLAN_WAIT, rank, thread, &waits, &o->n_waits, err);
 	if (!error)
 		error = sr_plan_records(p, SR_PLAN_PEER, rank, thread, &peers, &o->n_peers, err);
+	if (!error)
+		error = sr_plan_records(p, SR_PLAN_PICK, rank, thread, &picks, &o->n_picks, err);
 	if (error)
 		return error;
 	o->waits = waits;
 	o->peers = peers;
+	o->picks = picks;
 	return 0;
 }
 
@@ -56,6 +59,14 @@ static int send_wait(const struct sr_orders *o, const struct sr_plan_wait *w,
 	return send(argument, SR_REC_REPLAY_WAIT, &wait, sizeof(wait));
 }
 
+static int send_pick(const struct sr_plan_pick *p, int (*send)(void *argument, uint16_t kind, const void *payload, size_t size),
+		     void *argument)
+{
+	const struct sr_replay_pick pick = {.sn = p->sn, .qp_num = p->qp_num, .receives = p->receives};
+
+	return send(argument, SR_REC_REPLAY_PICK, &pick, sizeof(pick));
+}
+
 static bool is_before(const struct sr_plan_wait *w, uint64_t sn, uint32_t fault)
 {
 	return w->sn < sn || (w->sn == sn && w->fault <= fault);
@@ -71,6 +82,8 @@ int sr_orders_before(struct sr_orders *o, uint64_t sn, uint32_t fault,
 		error = send_peer(o, &o->peers[o->next_peer++], send, argument);
 	while (!error && o->next_wait < o->n_waits && is_before(&o->waits[o->next_wait], sn, fault))
 		error = send_wait(o, &o->waits[o->next_wait++], send, argument);
+	while (!error && o->next_pick < o->n_picks && o->picks[o->next_pick].sn <= sn)
+		error = send_pick(&o->picks[o->next_pick++], send, argument);
 	return error;
 }
 
@@ -79,6 +92,7 @@ uint64_t sr_orders_next(const struct sr_orders *o)
 	const struct sr_plan_wait *w = o->next_wait < o->n_waits ? &o->waits[o->next_wait] : NULL;
 	uint64_t next = o->next_peer < o->n_peers ? o->peers[o->next_peer].sn : UINT64_MAX;
 
+	/* Polls with completions do not come in turn. */
 	/* What is for a fault comes behind the call. */
 	if (w && w->sn + !!w->fault < next)
 		next = w->sn + !!w->fault;

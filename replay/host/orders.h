@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * orders.h: the plan's records for a thread, to be inserted into its stream before its calls: the
- * calls of other ranks that they wait for, and the other ends of queue pairs.
+ * calls of other ranks that they wait for, the other ends of queue pairs, and whose completions are.
  */
 #ifndef REPLAY_HOST_ORDERS_H
 #define REPLAY_HOST_ORDERS_H
@@ -16,8 +16,9 @@ struct sr_orders {
 	const struct sr_group *group;
 	const struct sr_plan_wait *waits;
 	const struct sr_plan_peer *peers;
-	size_t n_waits, n_peers;
-	size_t next_wait, next_peer;
+	const struct sr_plan_pick *picks;
+	size_t n_waits, n_peers, n_picks;
+	size_t next_wait, next_peer, next_pick;
 };
 
 /* From the beginning of the thread; valid as long as the plan.  -errno and a sentence. */

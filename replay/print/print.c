@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/print/json.h"
 #include "replay/print/print.h"
 
 #include <signal.h>
@@ -203,6 +204,16 @@ static json_t *decode_heap(const struct sr_entry *e)
 			 "previous", (json_int_t)p.previous, "position", (json_int_t)p.position);
 }
 
+static json_t *decode_picked(const struct sr_entry *e)
+{
+	struct sr_picked_payload p;
+
+	memcpy(&p, e->payload, sizeof(p));
+	return json_pack("{s:s, s:o, s:o, s:b, s:I, s:I}", "record", sr_record_name(e->kind), "cq", sr_json_address(p.cq), "qp_num",
+			 sr_json_address(p.qp_num), "receives", (int)p.receives, "told", (json_int_t)p.traced, "not_told",
+			 (json_int_t)p.untraced);
+}
+
 /* Records that are no calls: {"record": name, ...}. */
 static json_t *decode_other(const struct sr_entry *e)
 {
@@ -223,6 +234,7 @@ static json_t *decode_other(const struct sr_entry *e)
 	    {SR_REC_EXEC, 0, decode_exec},
 	    {SR_REC_CHECK, sizeof(struct sr_check_payload), decode_check},
 	    {SR_REC_BEHIND, sizeof(uint64_t), decode_behind},
+	    {SR_REC_PICKED, sizeof(struct sr_picked_payload), decode_picked},
 	    {SR_REC_FORK, sizeof(struct sr_fork_payload), decode_fork},
 	    {SR_REC_PLACE, sizeof(struct sr_place_payload), decode_place},
 	    {SR_REC_RUN_TOKEN, sizeof(struct sr_token_payload), decode_run_token},

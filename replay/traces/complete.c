@@ -7,6 +7,7 @@
 
 #include "logd/base/page.h"
 #include "logd/trace/exposed_records.h"
+#include "replay/abi/produced.h"
 #include "replay/analysis/log/decode.h"
 #include "replay/analysis/log/wire.h"
 #include "shim/core/call.h"
@@ -233,6 +234,59 @@ static bool lacks_arguments(enum sr_what what)
 	       what == SR_WHAT_SET_INLINE || what == SR_WHAT_SET_INLINE_LIST;
 }
 
+static int name_completion(struct sr_completer *c, struct sr_cursor *completions, struct sr_cursor *segments)
+{
+	uint8_t *to = (uint8_t *)(uintptr_t)completions->p, *segment = (uint8_t *)(uintptr_t)segments->p;
+	struct sr_produced_pick pick;
+	struct sr_wire_segment s;
+	struct ibv_wc wc;
+	const void *p = sr_produced_next(c->produced, c->thread, sizeof(pick), &c->at);
+
+	if (!p)
+		return -ENODATA;
+	memcpy(&pick, p, sizeof(pick));
+	sr_get_ibv_wc(completions, &wc);
+	if (completions->bad)
+		return -EBADMSG;
+	wc.wr_id = pick.wr_id;
+	wc.qp_num = pick.qp_num;
+	sr_store_ibv_wc(to, &wc);
+	if (!pick.addr)
+		return 0;
+	sr_get_segment_fields(segments, &s);
+	if (segments->bad)
+		return -EBADMSG;
+	s.addr |= pick.addr;
+	memcpy(segment, &s.addr, sizeof(s.addr));
+	return 0;
+}
+
+/* Puts in whose the poll's completions are, if its record does not say so. */
+static int name_queue(struct sr_completer *c, struct sr_entry *e)
+{
+	struct sr_log_polled polled;
+	struct sr_cursor at;
+	struct ibv_wc wc;
+	uint8_t *named;
+	int err = 0;
+
+	if (!sr_log_get_polled_of(c->kinds, e, &polled) || polled.extended)
+		return 0;
+	at = polled.completions;
+	sr_get_ibv_wc(&at, &wc);
+	if (at.bad || wc.qp_num != SR_PICK_LEFT_OUT)
+		return 0;
+	named = realloc(c->named, e->size);
+	if (!named)
+		return -ENOMEM;
+	c->named = memcpy(named, e->payload, e->size);
+	e->payload = named;
+	sr_log_get_polled_of(c->kinds, e, &polled);
+	for (size_t i = 0; i < polled.n && !err; i++)
+		err = name_completion(c, &polled.completions, &polled.segments);
+	return err;
+}
+
 int sr_complete(struct sr_completer *c, struct sr_entry *e)
 {
 	struct parts p;
@@ -249,8 +303,9 @@ int sr_complete(struct sr_completer *c, struct sr_entry *e)
 	c->last_n = 0;
 	if (c->sums && lacks_arguments(sr_log_what(c->kinds, e->kind)))
 		return complete_arguments(c, e);
-	if (!take_apart(c, e, &p))
-		return 0;
+	err = name_queue(c, e);
+	if (err || !take_apart(c, e, &p))
+		return err;
 	bytes = missing(c, &p);
 	if (bytes <= 0)
 		return (int)bytes;
@@ -269,4 +324,5 @@ int sr_complete(struct sr_completer *c, struct sr_entry *e)
 void sr_completer_end(struct sr_completer *c)
 {
 	free(c->room);
+	free(c->named);
 }

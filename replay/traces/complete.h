@@ -23,6 +23,7 @@ struct sr_completer {
 	uint32_t last[64]; /* the lengths of what the last call's record lacked, for its repetitions */
 	uint32_t last_n;
 	uint8_t *room; /* the completed payload; for sr_completer_end */
+	uint8_t *named; /* a poll's, with whose its completions are */
 	size_t room_size;
 };
 

@@ -130,7 +130,7 @@ static int copy_records(struct sr_stream *s, struct sr_completer *c, struct sr_s
 		err = sr_complete(c, &e);
 		if (err == -ENODATA)
 			return end_early(w);
-		if (!err && e.kind != SR_REC_CHECK)
+		if (!err && e.kind != SR_REC_CHECK && e.kind != SR_REC_PICKED)
 			err = sr_stream_writer_add(w, e.kind, e.flags, e.payload, e.size);
 	}
 	return err ? err : got < 0 && got != -EBADMSG ? got : 0;

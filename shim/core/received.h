@@ -50,6 +50,10 @@ struct sr_received {
 	 * piece without bytes stands before the first of them.
 	 */
 	uint32_t unproven;
+	/* Recording, with --order (shim/verbs/picks.h), of all completions of the poll: */
+	bool is_odd;        /* a replay cannot find out where it came into memory */
+	bool lacks_queue;   /* the record does not say of which queue they are */
+	uint64_t posted_at; /* the process's last event when the first request of its own was posted */
 	uint64_t gathered;        /* bytes of the current record that were not encoded */
 	/* The poll's first call of the device has been made already, and found so many. */
 	bool is_polled;

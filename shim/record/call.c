@@ -29,6 +29,7 @@
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/idle_poll.h"
 #include "shim/verbs/objects.h"
+#include "shim/verbs/picks.h"
 #include "shim/verbs/regions.h"
 
 /* The callee need not set the upper bits of a narrow result. */
@@ -106,12 +107,15 @@ INLINE void begin(struct recording *r, void *site, const enum threads how)
 	r->head = (struct sr_call_head){.site = (uintptr_t)site};
 	if (__builtin_expect(t->commutes.on, 0))
 		let_commute(t, r->n, r->a, how);
+	if (how != ALONE && __builtin_expect(sr_picks_on, 0))
+		sr_picks_stop();
 	if (how == SERIAL)
 		sr_serial_arrive(t, site);
 	if (how == SERIAL && r->n == SR_CALL_openmp_leaves)
 		t->run_token.site |= SR_PHASE_KNOWN;
 	b->len = 0;
 	t->received.gathered = 0;
+	t->received.lacks_queue = false;
 	sr_buf_room(b, sizeof(r->head)); /* known at the end */
 	r->in_vain = !sr_put_arguments(b, r->d, codec, r->a);
 	r->head.in_size = (uint32_t)(b->len - sizeof(r->head));

@@ -10,6 +10,7 @@
 #include "shim/memory/heap.h"
 #include "shim/record/emit.h"
 #include "shim/verbs/clocks/clocks.h"
+#include "shim/verbs/picks.h"
 
 /* Not more is held back; it is lost if the process is killed. */
 #define HELD_MOST (256u << 10)
@@ -44,6 +45,9 @@ bool sr_commutes_may_take(const struct sr_thread *t, enum sr_call_number n, cons
 
 uint64_t sr_invoke_commutative(const struct sr_call_desc *d, uint64_t *a)
 {
+	/* In the region they would be written in its midst. */
+	if (sr_picks_on)
+		sr_picks_flush();
 	sr_self.commutes.on = a[0] == SREPLAY_COMMUTATIVE_BEGIN && !a[1] && sr_sums_on && !sr_threaded;
 	return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "shim/record/known.h"
 #include "shim/verbs/idle_poll.h"
+#include "shim/verbs/picks.h"
 
 bool sr_emit_in_pieces(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
 {
@@ -101,6 +102,8 @@ void sr_emit_check(struct sr_thread *t)
 {
 	const struct sr_check_payload check = {.sent = sr_sum_shown(t->sums.sent), .received = sr_sum_shown(t->sums.received)};
 
+	if (sr_picks_on)
+		sr_picks_flush();
 	if (!t->sums.events)
 		return;
 	sr_flush_repeats(t);

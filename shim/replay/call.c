@@ -14,6 +14,7 @@
 
 #include "logd/base/checksum.h"
 #include "logd/base/rawsys.h"
+#include "replay/abi/produced.h"
 #include "shim/calls/codec/arguments.h"
 #include "shim/core/sums.h"
 #include "shim/core/hooks.h"
@@ -89,6 +90,28 @@ static struct sr_cursor results_of(const struct call *c)
 	};
 }
 
+/* A poll whose record does not say of which queue its completions are: the plan does. */
+static void fill_pick(struct sr_thread *t, const struct call *c)
+{
+	const struct sr_replay_pick *pick = &t->stream->picks[t->sn % 2];
+	struct ibv_cq *cq = (struct ibv_cq *)c->a[0];
+	struct ibv_wc *wc = (struct ibv_wc *)c->a[2];
+	const int n = (int)c->head.result;
+
+	if (c->n != SR_CALL_poll_cq || n <= 0 || wc->qp_num != SR_PICK_LEFT_OUT)
+		return;
+	if (pick->sn != t->sn || !sr_group_fill_pick(t, pick, cq->context, wc, n))
+		sr_replay_diverge_from_group(t, SR_REPLAY_NOT_PRODUCED, c->found);
+	for (int i = 0; i < n; i++) {
+		const struct sr_produced_pick p = {
+		    .wr_id = wc[i].wr_id,
+		    .addr = (uint32_t)i < t->received.count ? (uintptr_t)t->received.pieces[i].addr : 0,
+		    .qp_num = wc[i].qp_num};
+
+		sr_produced_keep(t, &p, sizeof(p));
+	}
+}
+
 static void deliver(struct sr_thread *t, const struct call *call)
 {
 	const struct sr_call_desc *d = call->d;
@@ -108,6 +131,7 @@ static void deliver(struct sr_thread *t, const struct call *call)
 		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, call->r.kind, call->r.kind);
 	if (output.differs)
 		sr_replay_differ(t, &call->r, head, &output, call->found, call->site);
+	fill_pick(t, call);
 	if (d->flags & SR_CALL_NEWFD && (int)head->result >= 0)
 		sr_fd_hold((int)head->result);
 	if (d->flags & SR_CALL_EFFECT && (int64_t)head->result >= 0)

@@ -78,6 +78,8 @@ struct sr_replay_stream {
 	bool peeked;
 	struct sr_replay_record next;
 	struct sr_buf notes;
+	/* Whose the completions of this poll and of the next one are: that with an even SN, and that with an odd one. */
+	struct sr_replay_pick picks[2];
 	/* The decoded event of an exposed region; valid until the next record. */
 	struct sr_exposed_records regions;
 	/* What the call whose record comes next changes of the exposed regions: struct sr_region_payload, in order. */

@@ -148,6 +148,23 @@ static void read_turns(struct sr_thread *t)
 	s->reads_second = !s->reads_second;
 }
 
+static void keep_pick(struct sr_replay_stream *s)
+{
+	struct sr_replay_pick p;
+
+	if (s->next.size < sizeof(p))
+		return;
+	memcpy(&p, s->next.payload, sizeof(p));
+	s->picks[p.sn % 2] = p;
+}
+
+/* Nothing waits for it, and nothing asks for it. */
+static bool is_for_others(uint16_t kind)
+{
+	return kind == SR_REC_PAD || kind == SR_REC_CLOCK || kind == SR_REC_BEHIND || kind == SR_REC_PICKED ||
+	       kind == SR_REC_CONNECTION || kind == SR_REC_EXPOSED_COUNTS;
+}
+
 bool sr_replay_peek(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
@@ -159,11 +176,10 @@ bool sr_replay_peek(struct sr_thread *t)
 			read_turns(t);
 		if (sr_group_is_note(s->next.kind))
 			sr_group_note(&s->notes, s->next.kind, s->next.payload, s->next.size);
+		else if (s->next.kind == SR_REC_REPLAY_PICK)
+			keep_pick(s);
 		else
-			s->peeked =
-			    !is_taken(s) && s->next.kind != SR_REC_PAD &&
-			    s->next.kind != SR_REC_CLOCK && s->next.kind != SR_REC_BEHIND &&
-			    s->next.kind != SR_REC_CONNECTION && s->next.kind != SR_REC_EXPOSED_COUNTS;
+			s->peeked = !is_taken(s) && !is_for_others(s->next.kind);
 	}
 	if (s->next.kind == SR_REC_PLACE && !s->awaits_place)
 		sr_replay_await_place(t);

@@ -138,6 +138,7 @@ static uint64_t build(const struct sr_call_desc *d, uint64_t *a, enum sr_wqe_kin
 		wqe->request.signaled = q->sig_all || flags & IBV_SEND_SIGNALED;
 		if (sr_posting_has_events(q) && !q->batch_has_event && sr_clock_goes_before(opcode))
 			build_clock(q, ex, wqe);
+		sr_posting_counts(q, wqe, opcode);
 		if (q->clock && q->clock->reads && kind == SR_WQE_FETCH) {
 			q->unread = wqe;
 			q->unread_opcode = opcode;
@@ -152,6 +153,11 @@ static uint64_t build(const struct sr_call_desc *d, uint64_t *a, enum sr_wqe_kin
 	return result;
 }
 
+static bool sends_message(enum sr_call_number n)
+{
+	return n == SR_CALL_wr_send || n == SR_CALL_wr_send_imm || n == SR_CALL_wr_send_inv || n == SR_CALL_wr_rdma_write_imm;
+}
+
 /* Serves many builders; bindings, local invalidations and TSO sends need no CLOCK. */
 uint64_t sr_invoke_wr_send(const struct sr_call_desc *d, uint64_t *a)
 {
@@ -159,7 +165,7 @@ uint64_t sr_invoke_wr_send(const struct sr_call_desc *d, uint64_t *a)
 	bool is_local =
 	    n == SR_CALL_wr_bind_mw || n == SR_CALL_wr_local_inv || n == SR_CALL_wr_send_tso;
 
-	return build(d, a, SR_WQE_SOURCE, is_local ? IBV_WR_LOCAL_INV : IBV_WR_SEND);
+	return build(d, a, SR_WQE_SOURCE, is_local ? IBV_WR_LOCAL_INV : sends_message(n) ? IBV_WR_SEND : IBV_WR_RDMA_WRITE);
 }
 
 uint64_t sr_invoke_wr_fetch(const struct sr_call_desc *d, uint64_t *a)

@@ -136,7 +136,7 @@ void sr_clock_build_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_qp_ex
 	sr_real(&sr_calls[SR_CALL_wr_rdma_write], (uint64_t[]){(uintptr_t)ex, c->rkey, next_word(c)});
 	name_shared_queue(c, ex);
 	sr_real(&sr_calls[SR_CALL_wr_set_inline_data],
-		(uint64_t[]){(uintptr_t)ex, (uintptr_t)&c->word, sizeof(c->word)});
+		(uint64_t[]){(uintptr_t)ex, (uintptr_t)&c->word, SR_CLOCK_WORD_BYTES});
 	ex->wr_id = wr_id;
 	ex->wr_flags = flags;
 }

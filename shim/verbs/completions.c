@@ -373,8 +373,19 @@ static bool complete_send(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *w
 		wc->status = wqe->lent_status;
 		wc->vendor_err = wqe->lent_vendor_err;
 	}
+	if (!wq->received->posted_at)
+		wq->received->posted_at = wqe->posted_at;
 	complete_in_order(wq, wqe, wc->status);
 	return true;
+}
+
+/* Is what came in one piece, which the trace leaves out, where the first element of the list says? */
+static bool is_plain(const struct sr_received *r, uint32_t from, const struct sr_wqe *wqe, uint32_t length)
+{
+	const struct sr_received_piece *p = &r->pieces[from];
+
+	return r->count - r->unproven == from + 1 && p->left_out && p->length == length && wqe->num_sge &&
+	       (uintptr_t)p->addr == wqe->sge[0].addr;
 }
 
 static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
@@ -392,6 +403,7 @@ static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 		add_written(wq->received, wqe, wc->byte_len);
 		if (__builtin_expect(sr_leaves_out, 0) && is_sent_again(wq, wc))
 			leave_out(wq->received, from);
+		wq->received->is_odd |= !is_plain(wq->received, from, wqe, wc->byte_len);
 	}
 	else if (__builtin_expect(may_have_begun(wq, wc), 0))
 		add_unproven(wq->received, wqe);

@@ -21,6 +21,7 @@
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/ops.h"
+#include "shim/verbs/picks.h"
 
 static struct sr_map currents;
 
@@ -159,6 +160,7 @@ uint64_t sr_invoke_start_poll(const struct sr_call_desc *d, uint64_t *a)
 	int err = (int)sr_real(d, a);
 	bool started = !err && d == &sr_calls[SR_CALL_start_poll];
 
+	sr_picks_stop(); /* not each of these completions says whose it is */
 	received->count = received->unproven = 0;
 	while (!err && c && !found(cq, c, received))
 		err = (int)sr_real(&sr_calls[SR_CALL_next_poll], a);

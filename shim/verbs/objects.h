@@ -147,6 +147,7 @@ struct sr_wqe {
 	 */
 	enum ibv_wc_status lent_status;
 	uint32_t lent_vendor_err;
+	uint64_t posted_at; /* with sr_picks_on: the process's last event then */
 	uint32_t num_sge;
 	struct ibv_sge sge[];
 };

@@ -150,6 +150,7 @@ static struct ibv_send_wr *copy_send(struct sends *s, const struct ibv_send_wr *
 	    sr_clock_goes_before(copy->opcode) && !is_too_long(q, copy))
 		put_clock(s, wqe);
 	copy = &s->copies[s->n++];
+	sr_posting_counts(q, wqe, copy->opcode);
 	copy->sg_list = sr_posting_list(wqe, copy->sg_list);
 	if (q->sig_all)
 		copy->send_flags |= IBV_SEND_SIGNALED;

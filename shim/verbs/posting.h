@@ -6,9 +6,11 @@
 #ifndef SHIM_VERBS_POSTING_H
 #define SHIM_VERBS_POSTING_H
 
+#include "logd/base/opcodes.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/objects.h"
+#include "shim/verbs/picks.h"
 #include "shim/verbs/regions.h"
 
 /*
@@ -36,6 +38,17 @@ static inline bool sr_posting_carries_clocks(const struct sr_qp *q)
 static inline bool sr_posting_has_events(const struct sr_qp *q)
 {
 	return q->clock && (q->clock->carries || q->clock->to_oneself);
+}
+
+/* The request comes behind its clock, if it has one.  It may be refused: then one message too many is counted, which makes no order. */
+static inline void sr_posting_counts(const struct sr_qp *q, struct sr_wqe *wqe, enum ibv_wr_opcode opcode)
+{
+	if (!sr_picks_on || !q->clock)
+		return;
+	if (sr_op(opcode) & SR_OP_RECEIVED)
+		q->clock->messages++;
+	if (wqe)
+		wqe->posted_at = sr_clocks_now();
 }
 
 /* Is the queue full to the program?  The real queue is deeper. */

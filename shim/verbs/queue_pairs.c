@@ -9,6 +9,7 @@
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/ops.h"
+#include "shim/verbs/picks.h"
 
 struct sr_map sr_qps;
 
@@ -246,6 +247,7 @@ uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
 	 * A reset empties the queues, but a thread may still poll earlier completions, even at
 	 * this moment.  So the queues are retired and replaced.
 	 */
+	sr_picks_stop(); /* completions of before may come */
 	sr_wq_set_clock(q->sq, NULL);
 	sr_wq_set_clock(q->rq, NULL);
 	sr_clocks_disconnect(q->clock);

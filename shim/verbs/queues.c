@@ -12,6 +12,7 @@
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/ops.h"
+#include "shim/verbs/picks.h"
 #include "shim/verbs/polls.h"
 #include "shim/verbs/single.h"
 
@@ -82,6 +83,8 @@ static inline __attribute__((always_inline)) int poll_queue(const struct sr_call
 	int kept = 0, n, left;
 
 	received->count = received->unproven = 0;
+	received->is_odd = received->lacks_queue = false;
+	received->posted_at = 0;
 	sr_poll_begins(received);
 	/* Removed completions leave room: polls again for the program's completions behind them. */
 	do {
@@ -95,6 +98,8 @@ static inline __attribute__((always_inline)) int poll_queue(const struct sr_call
 	sr_poll_ends(received);
 	if (__builtin_expect(!sr_self.commutes.on, 1))
 		sr_clocks_sample();
+	if (__builtin_expect(sr_picks_on, 0) && kept)
+		sr_picks_polled(cq, wc, kept, received);
 	if (kept)
 		sr_single_came(cq);
 	return kept || n >= 0 ? kept : n;

@@ -270,6 +270,7 @@ static int read_rank(struct sr_links *l, size_t rank, struct sr_trace *t,
 		ret = sr_error_set(err, bad, "%s",
 				   bad == -ENOMEM ? "no memory left" : strerror(-bad));
 	r->records = sr_log_rank_records(log);
+	r->picked = sr_log_rank_take_picked(log, &r->picked_n);
 	sr_log_rank_close(log);
 	sr_keymap_free(&p.by_address);
 	sr_keymap_free(&p.cm_peers);
@@ -473,6 +474,7 @@ void sr_links_free(struct sr_links *l)
 		free(l->ranks[i].gid);
 		free(l->ranks[i].ends);
 		free(l->ranks[i].regions);
+		free(l->ranks[i].picked);
 	}
 	free(l->ranks);
 	free(l->datagrams);

@@ -53,6 +53,9 @@ struct sr_links_rank {
 	size_t ends_n;
 	struct sr_region *regions; /* as they were registered, thread by thread; the ends of registrations are not noted */
 	size_t regions_n, regions_room;
+	/* In their order: how many completions of which queues do not say whose they are. */
+	struct sr_picked_payload *picked;
+	size_t picked_n;
 	uint64_t records;
 };
 

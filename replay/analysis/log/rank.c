@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replay/analysis/log/grow.h"
 #include "logd/trace/read_trace.h"
 #include "shim/core/order.h"
 #include "shim/core/call.h"
@@ -60,6 +61,8 @@ struct sr_log_rank {
 	size_t heap_n;
 	struct source *given; /* its call was handed out: it advances at the next request */
 	uint64_t size, records, holes;
+	struct sr_picked_payload *picked;
+	size_t picked_n, picked_room;
 };
 
 /* ---- the records of a thread ---- */
@@ -408,6 +411,30 @@ static void take_behind(struct source *s, const struct sr_entry *e)
 		memcpy(&s->last, e->payload, sizeof(s->last));
 }
 
+static int keep_picked(struct sr_log_rank *r, const struct sr_entry *e)
+{
+	struct sr_picked_payload *p;
+
+	if (e->size < sizeof(*p))
+		return -EBADMSG;
+	p = sr_grow((void **)&r->picked, r->picked_n, &r->picked_room, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	memcpy(p, e->payload, sizeof(*p));
+	r->picked_n++;
+	return 0;
+}
+
+struct sr_picked_payload *sr_log_rank_take_picked(struct sr_log_rank *r, size_t *n)
+{
+	struct sr_picked_payload *picked = r->picked;
+
+	*n = r->picked_n;
+	r->picked = NULL;
+	r->picked_n = r->picked_room = 0;
+	return picked;
+}
+
 /* A record that is no call.  1: s->call is what was found before it; 0; -errno. */
 static int take_note(struct sr_log_rank *r, struct source *s, const struct sr_entry *e)
 {
@@ -428,6 +455,8 @@ static int take_note(struct sr_log_rank *r, struct source *s, const struct sr_en
 	case SR_REC_MARK:
 		note_mark(r, e);
 		return 0;
+	case SR_REC_PICKED:
+		return r->control_only ? keep_picked(r, e) : 0;
 	default:
 		return 0;
 	}
@@ -589,6 +618,7 @@ void sr_log_rank_close(struct sr_log_rank *r)
 	}
 	free(r->sources);
 	free(r->heap);
+	free(r->picked);
 	free(r);
 }
 

@@ -72,6 +72,9 @@ uint64_t sr_log_rank_size(const struct sr_log_rank *r);
 /* Records so far. */
 uint64_t sr_log_rank_records(const struct sr_log_rank *r);
 
+/* What it has read of them so far (SR_REC_PICKED), which the caller frees. */
+struct sr_picked_payload *sr_log_rank_take_picked(struct sr_log_rank *r, size_t *n);
+
 /* Calls that the trace lacks: with --lossy, or in streams that are torn or have no end. */
 uint64_t sr_log_rank_holes(const struct sr_log_rank *r);
 /* Threads that may have done more than the trace has: killed, or no longer recorded. */

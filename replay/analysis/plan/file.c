@@ -23,6 +23,7 @@ static const struct {
     [SR_PLAN_REQUEST] = {"request", sizeof(struct sr_plan_request)},
     [SR_PLAN_PEER] = {"peer", sizeof(struct sr_plan_peer)},
     [SR_PLAN_PLACE] = {"index", sizeof(struct sr_plan_place)},
+    [SR_PLAN_PICK] = {"pick", sizeof(struct sr_plan_pick)},
     [SR_PLAN_FOUND] = {"found", sizeof(struct sr_found_value)},
 };
 

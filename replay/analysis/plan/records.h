@@ -30,7 +30,7 @@
 #include "replay/abi/group.h"
 
 /* Raised with every change; a plan of another version is made anew. */
-#define SR_PLAN_VERSION 1
+#define SR_PLAN_VERSION 2
 
 /* A rank that the trace does not tell: see SR_PLAN_AMBIGUOUS. */
 #define SR_PLAN_UNKNOWN (-2)
@@ -42,6 +42,7 @@ enum sr_plan_kind {
 	SR_PLAN_REQUEST, /* struct sr_plan_request .request */
 	SR_PLAN_PEER,    /* struct sr_plan_peer    .peer */
 	SR_PLAN_PLACE,   /* struct sr_plan_place   .index */
+	SR_PLAN_PICK,    /* struct sr_plan_pick    .pick */
 	SR_PLAN_FOUND,   /* struct sr_found_value, of all threads: rank-N/found */
 	SR_PLAN_KINDS,
 };
@@ -136,6 +137,13 @@ struct sr_plan_place {
 	uint64_t ring_position;
 };
 
+/* The completions of this poll do not say whose they are: this send (0) or receive queue's (1). */
+struct sr_plan_pick {
+	uint64_t sn;
+	uint32_t qp_num;
+	uint32_t receives;
+};
+
 /* Precedes the records of each file. */
 #define SR_PLAN_MAGIC "srplan01"
 
@@ -154,7 +162,7 @@ struct sr_plan_header {
 
 _Static_assert(sizeof(struct sr_plan_wait) == 32 && sizeof(struct sr_plan_wake) == 32 &&
 		   sizeof(struct sr_plan_check) == 40 && sizeof(struct sr_plan_request) == 32 &&
-		   sizeof(struct sr_plan_peer) == 40 && sizeof(struct sr_plan_place) == 24 &&
+		   sizeof(struct sr_plan_peer) == 40 && sizeof(struct sr_plan_place) == 24 && sizeof(struct sr_plan_pick) == 16 &&
 		   sizeof(struct sr_plan_header) == 64,
 	       "on disk");
 

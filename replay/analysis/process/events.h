@@ -122,6 +122,7 @@ struct sr_received {
 	struct sr_position at;
 	uint64_t number; /* of the message's struct sr_posted; 0: not known */
 	uint64_t queue, wr_id;
+	bool is_next;    /* the trace does not say its wr_id: it is the queue pair's next receive */
 	uint64_t length; /* bytes that came into the receive's memory */
 };
 
@@ -186,6 +187,14 @@ struct sr_clocked {
 	bool is_by_post; /* a post of the other's; else its CPU had come so far */
 };
 
+/* The completions of this poll do not say whose they are: of this queue. */
+struct sr_picked {
+	size_t rank;
+	struct sr_position at;
+	uint32_t qp_num;
+	bool receives;
+};
+
 /* A call that was wanted. */
 struct sr_passed {
 	size_t rank;
@@ -207,6 +216,7 @@ struct sr_process_hooks {
 	int (*cm)(void *argument, const struct sr_cm_act *a);
 	int (*annotated)(void *argument, const struct sr_annotated *a);
 	int (*clocked)(void *argument, const struct sr_clocked *c);
+	int (*picked)(void *argument, const struct sr_picked *p);
 	/* Calls that log processing does not use otherwise, if they are wanted (log/rank.h). */
 	enum sr_log_place (*wants)(void *argument, size_t rank, uint32_t thread, uint64_t sn);
 	int (*passed)(void *argument, const struct sr_passed *c);

@@ -9,11 +9,13 @@
  * registrations.c: memory regions
  * posts.c: requests (post_send, ibv_bind_mw, the builders)
  * polls.c: completions, and the values that they brought
+ * picks.c: whose completions are that do not say it
  */
 #ifndef REPLAY_ANALYSIS_PROCESS_OWN_H
 #define REPLAY_ANALYSIS_PROCESS_OWN_H
 
 #include "logd/base/matching.h"
+#include "nicclock/picks.h"
 #include "replay/analysis/log/decode.h"
 #include "replay/analysis/log/keymap.h"
 #include "replay/analysis/log/links.h"
@@ -124,6 +126,7 @@ enum blocked {
 	BY_EVENT,   /* an order names an event that its rank has not reached */
 	BY_MESSAGE, /* a receive without the send */
 	BY_DATAGRAM, /* the same, of a datagram */
+	BY_PICK,    /* a completion that does not say whose it is, and none that it can be has come */
 	BY_MANY,    /* the receiver of what it sends is far behind */
 };
 
@@ -138,6 +141,16 @@ struct registration {
 	uint32_t lkey, rkey;
 };
 
+/* A send or receive queue of which some completions do not say that they are its own. */
+struct script {
+	uint64_t cq;
+	uint32_t qp_num;
+	bool receives;
+	struct sr_pick_script s;
+	size_t room;
+	size_t other; /* place of one with the same number and another completion queue; SIZE_MAX: none */
+};
+
 struct rank {
 	struct sr_log_rank *log;
 	struct sr_log_call call;
@@ -147,7 +160,8 @@ struct rank {
 	size_t completion, segment; /* progress within a poll */
 	enum blocked blocked;
 	size_t blocked_on;
-	uint64_t blocked_event;
+	uint64_t blocked_event; /* BY_PICK: address of the completion queue */
+	bool blocked_receive;   /* BY_PICK */
 	struct qp *blocked_qp; /* it waits for its messages, or has too many of them */
 	struct awaited_datagram awaited;
 	bool in_vain; /* the datagram at hand has no sender */
@@ -155,6 +169,9 @@ struct rank {
 	size_t qps_n, qps_room;
 	struct sr_keymap by_address, by_number; /* to the place in qps */
 	struct sr_keymap cm_qps; /* librdmacm's identifier to the address of its queue pair */
+	struct script *scripts;
+	size_t scripts_n, scripts_room;
+	struct sr_keymap script_of; /* number of a queue pair, and which of its queues, to the last such place in scripts */
 	struct registration *registrations;
 	size_t registrations_n, registrations_room;
 	struct sr_keymap by_mr; /* to the place in registrations */
@@ -201,6 +218,18 @@ uint32_t sr_log_link_flags(const struct process *p, const struct qp *q);
 
 /* The address in a rank's memory that a key and an iova refer to. */
 uint64_t sr_log_address_of(const struct sr_keymap *keys, uint32_t key, uint64_t iova);
+
+/* --------------------------------------------------------------------- picks */
+
+/* From what was found in the first pass: 0 or -ENOMEM. */
+int sr_log_read_picks(struct process *p, size_t rank);
+void sr_log_free_picks(struct rank *r);
+/* Whose the completion queue's next completion is, a receive's or another one; NULL: that has not come yet. */
+struct qp *sr_log_find_pick(struct process *p, size_t rank, uint64_t cq, bool receives);
+/* Of the send queue's next completion. */
+uint64_t sr_log_next_wr_id(const struct qp *q);
+/* A completion was taken.  False: it cannot be that queue's. */
+bool sr_log_take_pick(struct rank *r, uint64_t cq, uint32_t qp_num, bool receives, bool is_traced);
 
 /* ----------------------------------------------------------------- datagrams */
 

@@ -13,6 +13,7 @@
 struct completion {
 	uint64_t wr_id;
 	uint32_t status, opcode, byte_len, qp_num, src_qp;
+	bool lacks_queue;
 };
 
 static struct completion get_completion(struct sr_cursor *c, bool extended)
@@ -25,7 +26,7 @@ static struct completion get_completion(struct sr_cursor *c, bool extended)
 		return (struct completion){x.wr_id, x.status, x.opcode, x.byte_len, x.qp_num, x.src_qp};
 	}
 	sr_get_ibv_wc(c, &wc);
-	return (struct completion){wc.wr_id, wc.status, wc.opcode, wc.byte_len, wc.qp_num, wc.src_qp};
+	return (struct completion){wc.wr_id, wc.status, wc.opcode, wc.byte_len, wc.qp_num, wc.src_qp, wc.qp_num == SR_PICK_LEFT_OUT};
 }
 
 /*
@@ -383,6 +384,7 @@ static int report_received(struct polling *s, const struct qp *q, const struct c
 				  .number = v->posted,
 				  .queue = q->address,
 				  .wr_id = c->wr_id,
+				  .is_next = c->lacks_queue,
 				  .length = c->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? 0 : c->byte_len});
 }
 
@@ -426,6 +428,65 @@ static int report_rest(struct polling *s)
 	return reported < 0 ? (int)reported : 0;
 }
 
+static uint64_t cq_of(const struct sr_log_call *c)
+{
+	uint64_t cq = 0;
+
+	if (c->in_size >= sizeof(cq))
+		memcpy(&cq, c->in, sizeof(cq));
+	return cq;
+}
+
+/* Whose it is, where it does not say so.  1: that has not come yet. */
+static int find_queue(struct polling *s, struct completion *c)
+{
+	struct rank *r = &s->p->ranks[s->rank];
+	const bool receives = c->opcode & IBV_WC_RECV;
+	struct qp *q = sr_log_find_pick(s->p, s->rank, cq_of(&r->call), receives);
+
+	if (!q) {
+		r->blocked = BY_PICK;
+		r->blocked_event = cq_of(&r->call);
+		r->blocked_receive = receives;
+		return 1;
+	}
+	c->qp_num = q->qp_num;
+	if (!receives)
+		c->wr_id = sr_log_next_wr_id(q);
+	return 0;
+}
+
+/* All of one poll are of the same queue. */
+static int report_picked(const struct polling *s, const struct completion *c)
+{
+	const struct sr_process_hooks *hooks = s->p->hooks;
+
+	if (!hooks->picked || !c->lacks_queue || s->at)
+		return 0;
+	return hooks->picked(hooks->argument, &(struct sr_picked){.rank = s->rank,
+								  .at = *sr_knowledge_now(s->p->knowledge, s->rank),
+								  .qp_num = c->qp_num,
+								  .receives = c->opcode & IBV_WC_RECV});
+}
+
+static int take_completion(struct polling *s, struct completion *c)
+{
+	struct rank *r = &s->p->ranks[s->rank];
+	int ret = c->lacks_queue ? find_queue(s, c) : 0;
+	struct qp *q;
+
+	if (ret)
+		return ret;
+	q = sr_log_qp_numbered(r, c->qp_num);
+	if (q)
+		ret = c->opcode & IBV_WC_RECV ? received(s, q, c) : sent(s, q, c);
+	if (ret)
+		return ret;
+	if (!s->poll.extended && !sr_log_take_pick(r, cq_of(&r->call), c->qp_num, c->opcode & IBV_WC_RECV, !c->lacks_queue))
+		return -EBADMSG;
+	return report_picked(s, c);
+}
+
 /* 1: blocked; a later call continues there. */
 int sr_log_poll_cq(struct process *p, size_t rank)
 {
@@ -442,14 +503,10 @@ int sr_log_poll_cq(struct process *p, size_t rank)
 	}
 	for (; s.at < s.poll.n && !ret; s.at++) {
 		struct completion c = get_completion(&s.poll.completions, s.poll.extended);
-		struct qp *q;
 
 		if (s.at < r->completion)
 			continue;
-		q = sr_log_qp_numbered(r, c.qp_num);
-		if (!q)
-			continue;
-		ret = c.opcode & IBV_WC_RECV ? received(&s, q, &c) : sent(&s, q, &c);
+		ret = take_completion(&s, &c);
 		if (ret == 1) {
 			r->completion = s.at;
 			r->segment = s.segment;

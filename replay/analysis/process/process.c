@@ -297,6 +297,8 @@ static bool is_blocked(const struct process *p, size_t rank)
 		       !(sender && sender->messages.used);
 	case BY_DATAGRAM:
 		return sr_log_datagram_is_awaited(p, rank);
+	case BY_PICK:
+		return !sr_log_find_pick((struct process *)p, rank, r->blocked_event, r->blocked_receive);
 	case BY_MANY:
 		return !p->ranks[r->blocked_on].over &&
 		       r->blocked_qp->messages.used >= MANY_MESSAGES / 2;
@@ -349,6 +351,14 @@ static int unblock(struct process *p)
 		if (p->ranks[i].over || p->ranks[i].blocked != BY_DATAGRAM)
 			continue;
 		go_on_without_datagram(p, &p->ranks[i]);
+		return 0;
+	}
+	/* Its own trace ends before it says how many of each queue came, or another one before what it waits for. */
+	for (i = 0; i < p->n; i++) {
+		if (p->ranks[i].over || p->ranks[i].blocked != BY_PICK)
+			continue;
+		p->ranks[i].over = true;
+		p->counts->unmatched++;
 		return 0;
 	}
 	for (i = 0; i < p->n; i++) {
@@ -421,6 +431,8 @@ static int open_ranks(struct process *p, struct sr_trace *t)
 				       &(struct sr_log_wanted){p->hooks->wants, p->hooks->argument, i}, p->err);
 		if (!ret)
 			p->size += sr_log_rank_size(p->ranks[i].log);
+		if (!ret && sr_log_read_picks(p, i))
+			ret = sr_error_set(p->err, -ENOMEM, "no memory left");
 	}
 	return ret;
 }
@@ -443,6 +455,7 @@ static void close_ranks(struct process *p)
 		sr_keymap_free(&r->by_number);
 		sr_keymap_free(&r->cm_qps);
 		sr_log_free_registrations(r);
+		sr_log_free_picks(r);
 	}
 }
 

@@ -69,7 +69,7 @@ static struct sr_collected_receive *receive_of(struct sr_collect *c, const struc
 		*number = (uint32_t)at;
 		v = first_with(*of, d->wr_id, true);
 		if (v)
-			return v->wr_id == d->wr_id ? v : NULL;
+			return d->is_next || v->wr_id == d->wr_id ? v : NULL;
 	}
 	for (size_t i = 0; i < c->queues_n; i++) {
 		*of = c->queues[i];

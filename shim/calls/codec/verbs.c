@@ -246,8 +246,15 @@ void sr_put_wc_array(struct sr_buf *b, const struct ibv_wc *wc, int n)
 {
 	sr_sums_count((uint32_t)n);
 	sr_put_u32(b, (uint32_t)n);
-	for (int i = 0; i < n; i++)
-		sr_put_ibv_wc(b, &wc[i]);
+	for (int i = 0; i < n; i++) {
+		struct ibv_wc one = wc[i];
+
+		if (sr_self.received.lacks_queue) {
+			one.wr_id = 0;
+			one.qp_num = SR_PICK_LEFT_OUT;
+		}
+		sr_put_ibv_wc(b, &one);
+	}
 }
 
 void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n)
@@ -267,7 +274,7 @@ void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n)
  *
  * It is memory that peers do not write, or, of a READ, what has come where they do.
  */
-static void put_left_out(struct sr_buf *b, const struct sr_received_piece *piece)
+static void put_left_out(struct sr_buf *b, const struct sr_received *received, const struct sr_received_piece *piece)
 {
 	const void *p = piece->exposed ? sr_exposed_backing(piece->addr) : piece->addr;
 	uint64_t checksum = sr_checksum(p, piece->length, 0);
@@ -276,7 +283,7 @@ static void put_left_out(struct sr_buf *b, const struct sr_received_piece *piece
 
 	sr_sums_received(checksum);
 	sr_left_out_put(l, piece->length, checksum, n);
-	sr_put_u64(b, (uintptr_t)piece->addr | SR_LEFT_OUT);
+	sr_put_u64(b, (received->lacks_queue ? 0 : (uintptr_t)piece->addr) | SR_LEFT_OUT);
 	sr_put_bytes(b, l, SR_LEFT_OUT_BYTES(n));
 }
 
@@ -284,7 +291,7 @@ static void put_piece(struct sr_buf *b, struct sr_received *received,
 		      struct sr_received_piece *piece)
 {
 	if (__builtin_expect(piece->left_out, 0)) {
-		put_left_out(b, piece);
+		put_left_out(b, received, piece);
 		return;
 	}
 	sr_put_u64(b, (uintptr_t)piece->addr);

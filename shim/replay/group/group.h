@@ -9,6 +9,8 @@
 #ifndef SHIM_REPLAY_GROUP_GROUP_H
 #define SHIM_REPLAY_GROUP_GROUP_H
 
+#include <infiniband/verbs.h>
+
 #include "replay/abi/control.h"
 #include "shim/core/thread.h"
 
@@ -57,6 +59,13 @@ const struct sr_group_call *sr_group_not_transferred(void);
 
 /* The process makes no more calls: the same, after the device has finished all work items. */
 const struct sr_group_call *sr_group_not_transferred_at_all(void);
+
+/*
+ * Puts what the record lacks into the n completions of a poll, and into the pieces of t->received: the next requests of that
+ * queue have completed.  Returns false if it has none.
+ */
+bool sr_group_fill_pick(struct sr_thread *t, const struct sr_replay_pick *pick, struct ibv_context *context, struct ibv_wc *wc,
+			int n);
 
 /* An exposed region was added. */
 void sr_group_region(struct sr_thread *t, uint64_t addr, uint64_t length);

@@ -11,6 +11,7 @@
  *   fetches.c   where a process's own READs and atomics put their results (fetches.h)
  *   contents.c  what a process itself stores where its peers may READ it
  *   transfer.c  moves bytes from member to member: through the file, or over a device
+ *   picks.c     whose completions are, where the trace does not say it
  *   requests.c, posts.c, completions.c   queue pairs and their requests (requests.h)
  *   datagrams.c  what queue pairs without a connection send (datagrams.h)
  *   values.c    compares values with what the group produced, and reports them

@@ -11,6 +11,7 @@
 #include "logd/base/say.h"
 #include "logd/ring/directory_client.h"
 #include "logd/ring/socket_path.h"
+#include "nicclock/picks.h"
 #include "shim/core/call.h"
 #include "shim/core/engine.h"
 #include "shim/core/order.h"
@@ -29,15 +30,14 @@
 #define SPARE_CELLS 1u
 
 struct sr_clock_slot {
-	_Atomic uint64_t words[SR_CLOCK_HEAD_WORDS + SLOT_CELLS * SR_CLOCK_CELL_WORDS];
+	_Atomic uint64_t words[SR_CLOCK_HEAD_WORDS + SLOT_CELLS * SR_CLOCK_CELL_BYTES / sizeof(uint64_t)];
 };
 
 /* The memory that the shim registers in each protection domain. */
 struct memory {
 	union {
 		struct sr_clock_region region;
-		char bytes[sizeof(struct sr_clock_region) +
-			   CELLS * SR_CLOCK_CELL_WORDS * sizeof(uint64_t)];
+		char bytes[sizeof(struct sr_clock_region) + CELLS * SR_CLOCK_CELL_BYTES];
 	};
 	struct sr_clock_slot slots[]; /* members only */
 };
@@ -65,7 +65,7 @@ void sr_clocks_own_fds(int fds[2])
 	fds[1] = self.on ? d->job_fd : -1;
 }
 
-bool sr_clocks_member;
+bool sr_clocks_member, sr_picks_on;
 
 bool sr_clocks_on(void)
 {
@@ -194,7 +194,7 @@ void sr_clocks_start(const struct sr_settings *s, bool member)
 
 void sr_clocks_forget_in_child(void)
 {
-	self.on = sr_clocks_member = false;
+	self.on = sr_clocks_member = sr_picks_on = false;
 	sr_directory_abandon(&self.directory);
 }
 
@@ -406,16 +406,21 @@ static uint64_t number_key(const struct ibv_context *context, uint32_t qp_num)
 	return (uintptr_t)context ^ (uint64_t)qp_num << 32;
 }
 
-/* Only whether there is a value counts: a poller may look while the queue pair is destroyed. */
-static void note_carrying(const struct sr_clock_qp *c, bool carries)
+/* With threads only whether there is a value counts: a poller may look while the queue pair is destroyed. */
+static void note_carrying(struct sr_clock_qp *c, bool carries)
 {
 	void *old;
 
 	if (c->qp->qp_type == IBV_QPT_RC)
-		sr_map_put(&carrying, number_key(c->qp->context, c->qp->qp_num), carries ? &carrying : NULL, &old);
+		sr_map_put(&carrying, number_key(c->qp->context, c->qp->qp_num), carries ? c : NULL, &old);
 }
 
 bool sr_clocks_carried_to(const struct ibv_context *context, uint32_t qp_num)
+{
+	return sr_map_get(&carrying, number_key(context, qp_num));
+}
+
+struct sr_clock_qp *sr_clocks_carrying(const struct ibv_context *context, uint32_t qp_num)
 {
 	return sr_map_get(&carrying, number_key(context, qp_num));
 }
@@ -532,6 +537,9 @@ static void start_clocks(struct sr_clock_qp *c, const struct sr_found *found)
 	for (uint32_t i = 0; i < SR_CLOCK_CELL_WORDS; i++)
 		c->cell[i] = found->region + sr_clock_cell_offset(found->cell, i);
 	c->reads = c->qp->qp_type != IBV_QPT_UC && prepare_reads(c, found);
+	c->member = (int)found->member;
+	c->own_cell = found->own_cell;
+	c->messages = c->received = 0;
 	c->carries = true;
 	note_carrying(c, true);
 }
@@ -619,9 +627,23 @@ void sr_clocks_tick(struct sr_clock_qp *c)
 {
 	uint64_t event = sr_clock_tick(&self.clock);
 
-	c->word = sr_clock_cell_word(self.clock.member, event);
+	/* What another thread has found need not be in the trace yet. */
+	c->word.known = sr_picks_on && c->carries && !sr_threaded ? sr_known_word(self.clock.known[c->member], c->messages) : 0;
+	c->word.word = sr_clock_cell_word(self.clock.member, event, c->word.known);
 	note_threads();
 	sr_engine_clock((struct sr_clock_moment){.event = event}, NULL, 0);
+}
+
+uint64_t sr_clocks_now(void)
+{
+	return sr_clock_now(&self.clock);
+}
+
+uint64_t sr_clocks_known_to_sender(struct sr_clock_qp *c)
+{
+	uint64_t message = c->received++;
+
+	return c->own_cell < CELLS ? sr_known_before(self.memory->region.cell[c->own_cell], c->member, message) : 0;
 }
 
 static void merge(struct sr_clock_view *v, const _Atomic uint64_t *words, uint32_t cells)

@@ -6,7 +6,7 @@
  * the group, and adds its connected queue pairs to the directory (logd/nodes/directory.h).  A
  * member of the group also posts requests of the shim's own:
  *
- *   CLOCK   an inline WRITE of 8 bytes, in front of the first request of a post that
+ *   CLOCK   an inline WRITE of 16 bytes, in front of the first request of a post that
  *           changes the peer's memory or sends to the peer
  *   READER  a READ of the peer's cells, behind a READ or an atomic; the completion of
  *           the READER stands for both
@@ -34,7 +34,7 @@
 
 /* One request of the program becomes at most three: a CLOCK, the request, a READER. */
 #define SR_CLOCK_REQUESTS   3
-#define SR_CLOCK_WORD_BYTES 8
+#define SR_CLOCK_WORD_BYTES 16
 
 struct sr_clock_slot;
 struct sr_clock_srq;
@@ -79,7 +79,12 @@ struct sr_clock_qp {
 	struct sr_clock_slot *slot; /* READERs put the peer's cells here */
 	struct ibv_sge read_sge;
 	struct ibv_sge word_sge;
-	uint64_t word;
+	struct sr_clock_copy word;
+
+	int member;        /* at the other end */
+	uint32_t own_cell; /* the queue pair's own, in the region of this process */
+	/* Messages of the connection: posted, perhaps some more, and with sr_picks_on completed. */
+	uint64_t messages, received;
 };
 
 /*
@@ -119,8 +124,13 @@ bool sr_clocks_peer_is_watched(const struct sr_clock_qp *c);
 /* Something may enter exposed memory otherwise than by requests of members whose order is known. */
 void sr_clocks_meet_stranger(void);
 
+/* It may be that completions do not say of which queue pair they are (shim/verbs/picks.h). */
+extern bool sr_picks_on SR_HIDDEN;
+
 /* Is it an RC queue pair that is connected to a member?  Any thread, without a lock. */
 bool sr_clocks_carried_to(const struct ibv_context *context, uint32_t qp_num);
+/* That queue pair; NULL: none.  In a process with one thread. */
+struct sr_clock_qp *sr_clocks_carrying(const struct ibv_context *context, uint32_t qp_num);
 
 /* ---- life of a queue pair ---- */
 
@@ -171,6 +181,15 @@ void sr_clocks_drop_pd(struct ibv_pd *pd);
  * the lock on posts held.
  */
 void sr_clocks_tick(struct sr_clock_qp *c);
+
+/* The process's last event. */
+uint64_t sr_clocks_now(void);
+
+/*
+ * The next message of this queue pair was received: the highest event of this process that its sender knew for certain
+ * when it posted it (nicclock/picks.h).  In a process with one thread.
+ */
+uint64_t sr_clocks_known_to_sender(struct sr_clock_qp *c);
 
 /* A word in registered memory of the shim, for one READ at a time of the caller's; NULL: there is none left. */
 volatile uint64_t *sr_clocks_probe_word(void);

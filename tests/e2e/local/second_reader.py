@@ -23,12 +23,13 @@ from harness import BUILD, SREPLAY, Tap
 ROOT = os.path.realpath(BUILD)
 APPS = os.path.join(ROOT, "tests", "programs")
 
-REPEAT, EXIT, MARK, HEAP, CLOCK, SIGNAL, EXEC, WINDOW, REGION, WINDOW_COUNTS, BATON, CONNECTION, CYCLE, CALLS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 19, 64
+REPEAT, EXIT, MARK, HEAP, CLOCK, SIGNAL, EXEC, WINDOW, REGION, WINDOW_COUNTS, BATON, CONNECTION, CYCLE, PICKED, CALLS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 19, 21, 64
 # Where the kind says how long a payload is.
-LENGTHS = {REPEAT: 8, EXIT: 16, HEAP: 16, SIGNAL: 176, REGION: 24, BATON: 32, CONNECTION: 24, CYCLE: 16}
+LENGTHS = {REPEAT: 8, EXIT: 16, HEAP: 16, SIGNAL: 176, REGION: 24, BATON: 32, CONNECTION: 24, CYCLE: 16, PICKED: 24}
 
 
 CANCELLED = -2**31
+LEFT_OUT = 1 << 63 # of an address, whose value the trace has a length and a checksum of
 CODECS = collections.Counter()
 CYCLES = [] # how many calls each has
 
@@ -273,7 +274,8 @@ def check_window(payload, dumped):
     at, found = 32 + 8 * closed, []
     for _ in range(values):
         address, length, _ = struct.unpack_from("<QII", payload, at)
-        found.append((hex(address), length))
+        stands_for = struct.unpack_from("<I", payload, at + 16)[0] if address & LEFT_OUT else length
+        found.append((hex(address & ~LEFT_OUT), stands_for))
         at += 16 + (length + 7) // 8 * 8
     want(at == len(payload) and found == [(v["addr"], v["length"]) for v in dumped["values"]], "values", found[:3], dumped)
 
@@ -285,6 +287,12 @@ def check_baton(payload, dumped):
         found["from"] = other
     if arrived:
         found["arrived"] = arrived
+    want(all(dumped.get(k) == v for k, v in found.items()), found, dumped)
+
+
+def check_picked(payload, dumped):
+    cq, number, receives, told, not_told = struct.unpack("<QIIII", payload)
+    found = {"cq": hex(cq), "qp_num": hex(number), "receives": bool(receives), "told": told, "not_told": not_told}
     want(all(dumped.get(k) == v for k, v in found.items()), found, dumped)
 
 
@@ -328,6 +336,8 @@ def check_stream(trace, image, rank, thread, schema, count):
             check_window(payload, shown)
         elif kind == BATON:
             check_baton(payload, shown)
+        elif kind == PICKED:
+            check_picked(payload, shown)
 
 
 def images(rank):

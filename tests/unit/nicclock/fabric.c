@@ -296,12 +296,12 @@ static void post_with_clock(struct fabric *f, struct queue *q, enum kind kind, i
 		return;
 	}
 	f->counts.operations++;
-	f->counts.wire_bytes += sizeof(uint64_t);
+	f->counts.wire_bytes += sizeof(struct sr_clock_pair);
 	tick(p);
 	note_before(p, sr_clock_now(&p->clock), q->clock);
 	q->clock = sr_clock_now(&p->clock);
 	clock = request(f, q, CLOCK, 0);
-	clock->clock = sr_clock_cell_word(p->member, sr_clock_now(&p->clock));
+	clock->clock = sr_clock_cell_word(p->member, sr_clock_now(&p->clock), 0);
 	clock->turn = f->shape.spoil == SPOIL_ONE_WORD ? 0 : q->clocks++ % SR_CLOCK_CELL_WORDS;
 	if (f->shape.spoil == SPOIL_CLOCK_BEHIND) {
 		post(f, q, kind, x);
@@ -530,7 +530,7 @@ static bool tears(struct fabric *f, struct queue *q)
 
 	if (r->kind != CLOCK || q->is_writing || fabric_random(f, 3))
 		return false;
-	word = &f->process[q->to].region->cell[q->cell][r->turn];
+	word = &f->process[q->to].region->cell[q->cell][r->turn].word;
 	old = atomic_load(word);
 	atomic_store(word, (old & ~0xffull) | (r->clock & 0xff));
 	q->is_writing = true;
@@ -545,7 +545,7 @@ static void execute(struct fabric *f, struct queue *q, struct request *r)
 
 	switch (r->kind) {
 	case CLOCK:
-		atomic_store(&target->region->cell[q->cell][r->turn], r->clock);
+		atomic_store(&target->region->cell[q->cell][r->turn].word, r->clock);
 		q->is_writing = false;
 		break;
 	case WRITE:

@@ -168,7 +168,7 @@ static uint64_t acted_at[THREADS][VALUES + 1];
 static void *write_clock_and_data(void *unused)
 {
 	for (uint64_t n = 1; n <= VALUES; n++) {
-		atomic_store(&region->cell[0][n % 2], sr_clock_cell_word(1, n));
+		atomic_store(&region->cell[0][n % 2].word, sr_clock_cell_word(1, n, 0));
 		atomic_store(&data, n);
 	}
 	return NULL;
@@ -269,7 +269,7 @@ static uint64_t mix(uint64_t first, uint64_t last, int bytes)
 
 static bool is_one_of(uint64_t word, uint64_t a, uint64_t b)
 {
-	return !sr_clock_is_word(word) || (sr_clock_event(word) == sr_clock_event(a) &&
+	return !sr_clock_is_word(word, 0) || (sr_clock_event(word) == sr_clock_event(a) &&
 					   sr_clock_member(word) == sr_clock_member(a)) ||
 	       (sr_clock_event(word) == sr_clock_event(b) &&
 		sr_clock_member(word) == sr_clock_member(b));
@@ -283,12 +283,12 @@ static void test_torn_words(void)
 	for (uint64_t event = 0; event < 200000; event++) {
 		uint64_t at = event < 100000 ? event : (event << 20) - 50000;
 		int member = (int)(event % SR_CLOCK_MEMBERS);
-		uint64_t old = event % 2 ? sr_clock_cell_word(member, at)
+		uint64_t old = event % 2 ? sr_clock_cell_word(member, at, 0)
 					 : sr_clock_own_word(member, at);
-		uint64_t new = event % 2 ? sr_clock_cell_word(member, at + 1 + event % 300)
+		uint64_t new = event % 2 ? sr_clock_cell_word(member, at + 1 + event % 300, 0)
 					 : sr_clock_own_word(member, at + 1 + event % 300);
 
-		whole &= sr_clock_is_word(old) && sr_clock_event(old) == at &&
+		whole &= sr_clock_is_word(old, 0) && sr_clock_event(old) == at &&
 			 sr_clock_member(old) == member && sr_clock_is_own(old) == !(event % 2);
 		for (int bytes = 1; bytes < 8; bytes++) {
 			mixes += 2;
@@ -298,7 +298,7 @@ static void test_torn_words(void)
 	}
 	printf("# %llu words of two halves, %llu of them taken for a third\n",
 	       (unsigned long long)mixes, (unsigned long long)taken);
-	result(whole && !sr_clock_is_word(0), "words say what was put into them");
+	result(whole && !sr_clock_is_word(0, 0), "words say what was put into them");
 	result(taken * 10000 < mixes, "a word of which half was written is told from a whole one");
 }
 
@@ -313,7 +313,7 @@ static uint32_t merge_two_cells(struct sr_order *orders)
 
 static void test_torn_words_are_no_news(void)
 {
-	uint64_t torn = mix(sr_clock_cell_word(1, 255), sr_clock_cell_word(1, 257), 1);
+	uint64_t torn = mix(sr_clock_cell_word(1, 255, 0), sr_clock_cell_word(1, 257, 0), 1);
 	struct sr_order orders[SR_CLOCK_ORDERS];
 
 	region = calloc(1, sr_clock_region_bytes(0));
@@ -322,25 +322,25 @@ static void test_torn_words_are_no_news(void)
 	view->cells = 2;
 	sr_clock_region_use_cell(theirs, 1);
 	sr_clock_init(&member_clock, region, 0, NULL);
-	atomic_store(&theirs->cell[0][0], torn);
-	atomic_store(&theirs->cell[1][0], torn);
-	atomic_store(&theirs->cell[1][1], sr_clock_cell_word(1, 256));
+	atomic_store(&theirs->cell[0][0].word, torn);
+	atomic_store(&theirs->cell[1][0].word, torn);
+	atomic_store(&theirs->cell[1][1].word, sr_clock_cell_word(1, 256, 0));
 	result(merge_two_cells(orders) == 1 && orders[0].event == 256 && merge_two_cells(orders) == 0 &&
 		   !sr_clock_is_short(&theirs->own, 2),
 	       "of a cell that is being written the other word counts");
-	atomic_store(&theirs->cell[1][0], sr_clock_cell_word(1, 257));
-	atomic_store(&theirs->cell[1][1], sr_clock_cell_word(1, 258));
+	atomic_store(&theirs->cell[1][0].word, sr_clock_cell_word(1, 257, 0));
+	atomic_store(&theirs->cell[1][1].word, sr_clock_cell_word(1, 258, 0));
 	result(merge_two_cells(orders) == 1 && orders[0].event == 258 && merge_two_cells(orders) == 0,
 	       "of two new words the later one is an order");
-	atomic_store(&theirs->cell[1][0], sr_clock_cell_word(2, 5));
+	atomic_store(&theirs->cell[1][0].word, sr_clock_cell_word(2, 5, 0));
 	result(merge_two_cells(orders) == 1 && orders[0].member == 2 && orders[0].event == 5 &&
 		   merge_two_cells(orders) == 0,
 	       "a cell may change hands");
-	atomic_store(&theirs->cell[0][1], torn);
+	atomic_store(&theirs->cell[0][1].word, torn);
 	result(!sr_clock_is_news(&member_clock, view, &theirs->own, 2) &&
 		   sr_clock_is_short(&theirs->own, 2),
 	       "a cell of which both words are torn is told of");
-	atomic_store(&theirs->cell[0][1], 0);
+	atomic_store(&theirs->cell[0][1].word, 0);
 	atomic_store(&theirs->before, sr_clock_own_word(3, 8));
 	atomic_store(&theirs->own, mix(sr_clock_own_word(3, 255), sr_clock_own_word(3, 256), 1));
 	result(merge_two_cells(orders) == 1 && orders[0].event == 8 &&
