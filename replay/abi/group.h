@@ -262,7 +262,11 @@ struct sr_group_sample {
 	int32_t member;                /* whose memory */
 	uint32_t length;
 	uint32_t seen; /* 1: a change in its own memory; 0: fetched */
-	uint32_t overlaid; /* 1: fetched, but a later READ of the process may have landed over it */
+	/*
+	 * 1: fetched, but a later READ of the process may have landed over it; or on the main thread's stack, where a call
+	 * may have left its variables, and another one is not made in a replay
+	 */
+	uint32_t overlaid;
 };
 
 /*

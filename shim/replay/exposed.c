@@ -199,7 +199,7 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 		sr_leave(t, before);
 		return false;
 	}
-	next = t->silent || t->ended ? NULL : next_event(t);
+	next = t->silent || t->ended || t->stream->changing ? NULL : next_event(t);
 	due = next && sr_exposed_is_due(next, now);
 	if (due && next->addr && now->addr && is_another_load(next, now))
 		miss_load(t, next, SR_REC_EXPOSED, now->pc, now->addr);
@@ -240,12 +240,15 @@ void sr_replay_change_regions(struct sr_thread *t, uint16_t found)
 	struct sr_replay_stream *s = t->stream;
 	struct sr_region_payload region;
 
-	for (size_t at = 0; s && at < s->changes.len; at += sizeof(region)) {
+	if (!s)
+		return;
+	s->changing = true;
+	for (size_t at = 0; at < s->changes.len; at += sizeof(region)) {
 		memcpy(&region, s->changes.p + at, sizeof(region));
 		change_region(t, &region, found);
 	}
-	if (s)
-		s->changes.len = 0;
+	s->changing = false;
+	s->changes.len = 0;
 }
 
 void sr_replay_pass_exposed(struct sr_thread *t, uint16_t found, void *site)

@@ -84,6 +84,7 @@ struct sr_replay_stream {
 	struct sr_exposed_records regions;
 	/* What the call whose record comes next changes of the exposed regions: struct sr_region_payload, in order. */
 	struct sr_buf changes;
+	bool changing; /* ... is being done: the next record's event is behind the call, and not of these */
 	/* Loads from memory that will not change before the next call. */
 	struct {
 		uint64_t pc, addr;

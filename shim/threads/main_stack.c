@@ -41,6 +41,14 @@ uintptr_t sr_main_stack_start(void)
 	return (uintptr_t)__libc_stack_end;
 }
 
+/* No stack is larger. */
+#define STACK_BYTES (1ul << 30)
+
+bool sr_is_on_main_stack(uintptr_t addr)
+{
+	return sr_main_stack_start() - addr < STACK_BYTES;
+}
+
 /* A small part of what it may grow to, so that a replay may have another limit. */
 #define KNOWN (1ul << 20)
 

@@ -10,6 +10,7 @@
 #ifndef SHIM_THREADS_MAIN_STACK_H
 #define SHIM_THREADS_MAIN_STACK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Recording: chooses the address for this process. */
@@ -23,5 +24,8 @@ void sr_main_stack_know(void);
 
 /* The stack pointer with which the kernel started the process. */
 uintptr_t sr_main_stack_start(void);
+
+/* Is the address one of the main thread's stack? */
+bool sr_is_on_main_stack(uintptr_t addr);
 
 #endif

@@ -107,18 +107,10 @@ static void compare_chunk(struct sr_compared *c, size_t offset, const char *now,
 	}
 }
 
-/* No stack is larger. */
-#define STACK_BYTES (1ul << 30)
-
-static bool is_on_main_stack(const struct sr_compared *c)
-{
-	return sr_main_stack_start() - (uintptr_t)c->addr < STACK_BYTES;
-}
-
 /* From which offset on the region is the program's now. */
 static size_t first_of(const struct sr_compared *c, uintptr_t stack)
 {
-	if (!is_on_main_stack(c))
+	if (!sr_is_on_main_stack((uintptr_t)c->addr))
 		return 0;
 	if (sr_self.number || stack > (uintptr_t)c->addr + c->length)
 		return c->length;

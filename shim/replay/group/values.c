@@ -19,6 +19,7 @@
 #include "shim/replay/group/own.h"
 #include "replay/abi/group.h"
 #include "shim/exposed/exposed.h"
+#include "shim/threads/main_stack.h"
 
 static void report(const struct sr_value *v, uint32_t from, uint32_t length,
 		   const struct sr_group_origin *o, uint16_t flags)
@@ -285,6 +286,7 @@ void sr_value_seen(const struct sr_value *v)
 	    .cpu = now,
 	    .member = (int32_t)sr_group_self,
 	    .seen = 1,
+	    .overlaid = sr_is_on_main_stack(v->addr),
 	};
 
 	for (uint32_t at = 0; at < v->length; at += l.length) {

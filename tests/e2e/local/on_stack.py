@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+What is registered on the main thread's stack is compared at each call.  Frames of other functions that come to lie there are
+as recorded in a replay, alone and of the group.  On the software device.
+
+    on_stack.py [RUNS]
+"""
+
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import Tap, replay
+from order import exact, record
+
+RANKS = 3
+
+
+def problem(directory, run):
+    trace, outputs, wrong = record(directory, "on-stack-%d" % run, RANKS, ["on_stack"], "")
+    status, out, err = replay(trace, 0)
+    if not wrong and (status != 0 or out != outputs[0] or "0 divergences: exact" not in err):
+        wrong = "rank 0 alone: %s\n%s" % (status, err)
+    return wrong or exact(directory, trace, outputs)
+
+
+def main():
+    tap, runs = Tap(), int(sys.argv[1]) if len(sys.argv) > 1 else 2
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        problems = [p for p in (problem(directory, n) for n in range(runs)) if p]
+        tap.ok(not problems, "an array on the stack: %d recordings, all replays exact" % runs, "\n".join(problems))
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
