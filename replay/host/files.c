@@ -66,9 +66,14 @@ static bool differs(const json_t *file, int fd, uint64_t size, char hash[17])
 	return file_sample(fd, size, hash) || strcmp(hash, recorded);
 }
 
+static long long size_of(const json_t *file)
+{
+	return (long long)json_integer_value(json_object_get(file, "size"));
+}
+
 static void compare(const json_t *file, const char *path, int fd)
 {
-	long long recorded = (long long)json_integer_value(json_object_get(file, "size"));
+	long long recorded = size_of(file);
 	const char *kept = text_of(file, "kept")
 			       ? "; the trace keeps the recorded one: without --live-files the replay uses it"
 			       : "; sreplay record --record-files keeps what a program reads";
@@ -100,7 +105,7 @@ static void check(const json_t *file)
 	if (fd >= 0) {
 		compare(file, path, fd);
 		close(fd);
-	} else {
+	} else if (fd != -ENOENT || size_of(file)) {
 		sr_note("%s, which the program read, cannot be read now: %s%s",
 			path ? path : "a file", strerror(-fd),
 			text_of(file, "kept") ? "; without --live-files the replay takes it from the trace" : "");

@@ -20,7 +20,8 @@
 bool sr_fcntl_takes_number(int cmd);
 
 /* fcntl commands that say which lock another process holds. */
-bool sr_fcntl_asks_for_lock(int cmd);
+/* How many bytes a successful fcntl writes at its argument. */
+size_t sr_fcntl_answer(int cmd);
 
 /* Is this thread in the system-call trap (trap.h)? */
 bool sr_trapped(const uint64_t *a);

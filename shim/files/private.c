@@ -96,6 +96,9 @@ static long prepare(const struct sr_opened_file *f, int dirfd, const char *given
 		fd = open_at(directory, name, O_RDWR);
 	if (fd < 0)
 		return fd;
+	/* Whatever the program's umask is, the file is opened again. */
+	if (is_new)
+		sr_syscall(SYS_fchmod, fd, 0600, 0, 0, 0, 0);
 	if (!f->size)
 		err = sr_sys_ftruncate((int)fd, 0);
 	if (f->size && (f->note || is_new))
@@ -118,11 +121,14 @@ static long open_file(const struct sr_opened_file *f, int dirfd, const char *giv
 {
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
 	char name[24];
-	long err;
+	long fd, err;
 
 	flags &= ~(ABOUT_NAMES | ABOUT_DISKS);
-	if (!writes && !f->own && !exists(f))
-		return open_content(f, dirfd, given, flags);
+	if (!writes && !f->own && !exists(f)) {
+		fd = open_content(f, dirfd, given, flags);
+		if (fd >= 0 || f->size)
+			return fd; /* an empty one need not be there any more */
+	}
 	err = prepare(f, dirfd, given);
 	return err ? err : open_at(directory, name_of(f, name), flags);
 }

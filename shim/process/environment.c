@@ -432,16 +432,43 @@ bool sr_fcntl_takes_number(int cmd)
 	}
 }
 
-bool sr_fcntl_asks_for_lock(int cmd)
+#define GET_OWNER_UIDS 17 /* <fcntl.h> has no name for it */
+
+size_t sr_fcntl_answer(int cmd)
 {
-	return cmd == F_GETLK || cmd == F_OFD_GETLK;
+	switch (cmd) {
+	case F_GETLK:
+	case F_OFD_GETLK:
+		return sizeof(struct flock);
+	case F_GETOWN_EX:
+		return sizeof(struct f_owner_ex);
+	case GET_OWNER_UIDS:
+		return 2 * sizeof(uid_t);
+	default:
+		return 0;
+	}
 }
 
-/* A replay must not lock files of the host, nor wait for others that have. */
-static bool is_about_locks(int cmd)
+/* A replay must not lock files of the host, nor wait for others that have; nor are there the processes that signals go to. */
+static bool is_about_others(int cmd)
 {
-	return sr_fcntl_asks_for_lock(cmd) || cmd == F_SETLK || cmd == F_SETLKW || cmd == F_OFD_SETLK ||
-	       cmd == F_OFD_SETLKW || cmd == F_SETLEASE || cmd == F_GETLEASE;
+	switch (cmd) {
+	case F_SETLK:
+	case F_SETLKW:
+	case F_OFD_SETLK:
+	case F_OFD_SETLKW:
+	case F_SETLEASE:
+	case F_GETLEASE:
+	case F_NOTIFY:
+	case F_SETOWN:
+	case F_GETOWN:
+	case F_SETOWN_EX:
+	case F_SETSIG:
+	case F_GETSIG:
+		return true;
+	default:
+		return sr_fcntl_answer(cmd);
+	}
 }
 
 static bool duplicates(int cmd)
@@ -502,7 +529,7 @@ bool sr_fcntl_captured(const uint64_t *a)
 	int fd = (int)a[0], cmd = (int)a[1];
 
 	return sr_fd_captured(fd) ||
-	       ((duplicates(cmd) || is_about_flags(fd, cmd) || is_about_locks(cmd)) &&
+	       ((duplicates(cmd) || is_about_flags(fd, cmd) || is_about_others(cmd)) &&
 		sr_trapped(a));
 }
 

@@ -139,14 +139,17 @@ static bool vdso_knows(uint64_t clock)
 	       (int)clock >= 0;
 }
 
-/* Executes a harmless call with the thread number that the kernel knows. */
+/* Executes a harmless call with the thread number that the kernel knows; the program is told the recorded one. */
 static long own_affair(const struct sr_trapped *c)
 {
+	long result;
+
 	if (c->nr == SYS_sched_yield)
 		sr_exposed_yields();
 	if (sr_ids_differ && c->nr == SYS_get_robust_list)
 		c->a[0] = (uint64_t)sr_real_id((int32_t)c->a[0]);
-	return sr_make_on_memory(c->nr, c->a);
+	result = sr_make_on_memory(c->nr, c->a);
+	return c->nr == SYS_set_tid_address ? sr_recorded_id((int32_t)result) : result;
 }
 
 /* Handles calls without an entry in special[]: harmless ones, ld.so's, and those of calls.def. */

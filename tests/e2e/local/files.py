@@ -149,6 +149,7 @@ os.symlink('in.txt', 'link')
 print(open('link').read())
 os.remove('link')
 print(len(open('fresh').read()))
+print(len(open('empty').read()))
 """
 
 
@@ -160,10 +161,12 @@ def small_files(tap, place):
     write_old(os.path.join(here, "in.txt"), TEXT)
     write_old(os.path.join(here, "old"), "o" * 60)
     write(os.path.join(here, "fresh"), "f" * 70)
+    write_old(os.path.join(here, "empty"), "")
     r = subprocess.run([SREPLAY, "record", "--from-start", "-o", trace, "--", "/usr/bin/python3", "-c", OPENS], cwd=here,
                        capture_output=True, text=True)
-    tap.ok(r.returncode == 0 and r.stdout == "60\n101\n" + TEXT + "\n70\n", "the program finds its small files", r.stdout + r.stderr)
+    tap.ok(r.returncode == 0 and r.stdout == "60\n101\n" + TEXT + "\n70\n0\n", "the program finds its small files", r.stdout + r.stderr)
     os.remove(os.path.join(here, "fresh"))
+    os.remove(os.path.join(here, "empty"))
     status, got, err = replay(trace)
     tap.ok((status, got) == (0, r.stdout) and "0 divergences: exact" in err, "so does its replay", got + err)
     kept = [name for name in os.listdir(os.path.join(trace, "files")) if not name.startswith(".")]
@@ -216,6 +219,27 @@ def paths(tap, place):
     tap.ok((status, out) == (1, r.stdout) and "0 divergences: exact" in err, "and replay", "%s %s %s" % (status, out, err))
 
 
+# A file that nobody may read or write when it is made; root may anyway.
+HIDES = """
+import os
+os.umask(0o777)
+fd = os.open('hidden', os.O_CREAT | os.O_RDWR, 0o600)
+os.fchmod(fd, 0o600)
+os.write(fd, b'text')
+print(open('hidden').read())
+"""
+
+
+def own_umask(tap, place):
+    trace, here = os.path.join(place, "umask.srec"), os.path.join(place, "umask")
+    os.makedirs(here)
+    r = subprocess.run([SREPLAY, "record", "--from-start", "-o", trace, "--", "/usr/bin/python3", "-c", HIDES], cwd=here,
+                       capture_output=True, text=True)
+    status, out, err = replay(trace)
+    tap.ok((r.returncode, r.stdout) == (0, "text\n") and (status, out) == (0, r.stdout) and "0 divergences: exact" in err,
+           "a file that the program's umask hides replays", "%s %s" % (r, err))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as place:
@@ -227,6 +251,7 @@ def main():
         small_files(tap, place)
         meeting_place(tap, place)
         paths(tap, place)
+        own_umask(tap, place)
     r = another_user_can("env", "-u", "SREPLAY_SOCKET", "/usr/bin/python3", os.path.realpath(__file__))
     if r:
         tap.ok(r.returncode == 0 and r.stdout.count("\nok ") > 10, "all the same without root's rights", r.stdout + r.stderr)

@@ -217,6 +217,29 @@ static void pipe_to_memory(void)
 	fprintf(out, " %s%s\n", first, second);
 }
 
+/* Who gets the signals of a descriptor: not one of the replay's processes. */
+static void owner(void)
+{
+	struct f_owner_ex now = {0};
+	int fd = open("/dev/null", O_RDONLY);
+
+	show("set", fcntl(fd, F_SETOWN, getpid()));
+	show("get", fcntl(fd, F_GETOWN) == getpid());
+	show("ask", fcntl(fd, F_GETOWN_EX, &now));
+	fprintf(out, "%d %d\n", now.type, now.pid == getpid());
+	show("group", fcntl(fd, F_SETOWN, -getpgrp()));
+	close(fd);
+}
+
+/* What the kernel knows the thread by. */
+static void thread_number(void)
+{
+	int *address = NULL;
+
+	prctl(PR_GET_TID_ADDRESS, &address);
+	show("same", address && syscall(SYS_set_tid_address, address) == gettid());
+}
+
 /* What it writes to its own memory by the kernel. */
 static void own_memory(void)
 {
@@ -420,7 +443,8 @@ static const struct {
     {"event_thread", event_thread},   {"queues", queues},
     {"two_views", two_views},         {"kernel_writes", kernel_writes},
     {"old_entries", old_entries},     {"pipe_to_memory", pipe_to_memory}, {"traced_child", traced_child},
-    {"own_memory", own_memory},
+    {"own_memory", own_memory},       {"owner", owner},
+    {"thread_number", thread_number},
     {"no_memory", no_memory},         {"scheduling", scheduling},
     {"raw_timers", raw_timers},       {"proc_paths", proc_paths},       {"standard_output", standard_output},
     {"odd_errno", odd_errno},         {"identity", identity},
