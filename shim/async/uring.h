@@ -73,6 +73,10 @@ struct sr_uring_completion *sr_uring_new_arrival(void);
 void sr_uring_call_begins(void);
 void sr_uring_call_ends(void *site);
 
+/* Call before a descriptor is closed, and before the process ends: brings what requests have written to files. */
+void sr_uring_closes(int fd, void *site);
+void sr_uring_ends(void);
+
 /* ---------------------------------------------------------------- the rest */
 
 /* Before a fork of a child that is recorded: any thread's calls bring from now on what the child's requests bring. */

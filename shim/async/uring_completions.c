@@ -92,11 +92,11 @@ static void end_request(struct sr_uring *ring, struct sr_uring_flight *f, const 
 		sr_uring_forget(ring, f);
 }
 
-/* False: there is no memory, and the completion stays where it is. */
+/* False: there is no memory, or its file is being copied, and the completion stays where it is. */
 static bool take(struct sr_uring *ring, const struct io_uring_cqe *from)
 {
 	struct sr_uring_flight *f = sr_uring_flight_named(from->user_data);
-	struct sr_uring_completion *c = sr_uring_new_arrival();
+	struct sr_uring_completion *c = f && !sr_uring_may_take(f) ? NULL : sr_uring_new_arrival();
 
 	if (!c)
 		return false;
@@ -147,9 +147,9 @@ void sr_uring_used(struct sr_uring *ring)
 	ring->owner = self;
 }
 
-static bool is_own(const struct sr_uring *ring)
+bool sr_uring_is_own(const struct sr_uring *ring)
 {
-	return ring->is_shared || ring->owner == sr_self.number + 1;
+	return ring->is_shared || ring->owner == sr_self.number + 1 || sr_uring_ends_here(ring);
 }
 
 /* What another process, with which this one shares the ring since a fork, has given to the program. */
@@ -185,7 +185,7 @@ static void harvest(void *of, void *argument)
 	const struct io_uring_cqe *from = sr_uring_completions(ring, &ring->kernel);
 	uint32_t end;
 
-	if (!is_own(ring))
+	if (!sr_uring_is_own(ring))
 		return;
 	sr_lock(&ring->lock);
 	show_taken(ring);
@@ -216,13 +216,13 @@ static void look(void *of, void *any)
 
 	uint32_t end = sr_uring_load(&ring->program, tail);
 
-	if (is_own(ring) && (end != ring->given || sr_uring_load(&ring->kernel, tail) != end || find_closed(ring)))
+	if (sr_uring_is_own(ring) && (end != ring->given || sr_uring_load(&ring->kernel, tail) != end || find_closed(ring)))
 		*(bool *)any = true;
 }
 
 static void begin(void *of, void *argument)
 {
-	if (is_own(of))
+	if (sr_uring_is_own(of))
 		show_taken(of);
 }
 
@@ -230,7 +230,7 @@ static void look_if_under_way(void *of, void *any)
 {
 	const struct sr_uring *ring = of;
 
-	if (is_own(ring) && sr_uring_is_awaited(ring))
+	if (sr_uring_is_own(ring) && sr_uring_is_awaited(ring))
 		*(bool *)any = true;
 }
 
@@ -276,28 +276,35 @@ static bool have_arrived(uint64_t *a)
 	return any;
 }
 
-static void carry(bool looks, void *site)
+static void carry(bool looks, bool always, void *site)
 {
 	uint64_t a[] = {looks, (uintptr_t)&sr_self.received};
 	int error = errno;
 
-	if (have_arrived(a))
+	if (always || have_arrived(a))
 		sr_call(SR_CALL_io_uring_arrivals, a, site);
 	errno = error;
 }
 
 void sr_uring_call_ends(void *site)
 {
-	carry(false, site);
+	carry(false, false, site);
 }
 
 void sr_uring_looks(void *site)
 {
-	carry(true, site);
+	carry(true, false, site);
+}
+
+void sr_uring_carry(void *site)
+{
+	carry(false, true, site);
 }
 
 uint64_t sr_invoke_io_uring_arrivals(const struct sr_call_desc *d, uint64_t *a)
 {
+	sr_uring_await_end();
+	sr_uring_hold_files();
 	sr_engine_regains(&sr_self, d);
 	sr_uring_harvest();
 	return 0;

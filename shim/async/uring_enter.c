@@ -157,6 +157,23 @@ static long submit_all(struct sr_uring *ring, uint32_t wanted)
 	return taken < 0 && !all ? taken : (long)wanted;
 }
 
+/* Handlers of the program wait until the call has ended: it counts as over already, and what a handler called would come behind it. */
+static uint64_t enter_in_section(const uint64_t *a)
+{
+	long result = sr_syscall(SYS_io_uring_enter, (int)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], (long)a[5]);
+
+	if (result >= 0)
+		return (uint64_t)result;
+	errno = (int)-result;
+	return (uint64_t)-1;
+}
+
+/* May the call wait?  If not, its end is ordered before it is made. */
+static bool waits(const uint64_t *a)
+{
+	return (uint32_t)a[3] & IORING_ENTER_GETEVENTS && a[2];
+}
+
 /* The wait's mask must leave the signals open that the shim needs (signals.h). */
 static uint64_t wait_for_completions(const struct sr_call_desc *d, const uint64_t *a, uint32_t flags)
 {
@@ -172,7 +189,7 @@ static uint64_t wait_for_completions(const struct sr_call_desc *d, const uint64_
 	}
 	if (sr_is_readable((const void *)*mask, sizeof(*mask)))
 		*mask = (uintptr_t)sr_signals_filter((const sigset_t *)*mask, &copy);
-	return sr_real(d, words);
+	return waits(a) ? sr_real(d, words) : enter_in_section(words);
 }
 
 /* Made before the shim knew of it: what such a ring brings is not recorded. */
@@ -201,7 +218,7 @@ uint64_t sr_invoke_io_uring_enter(const struct sr_call_desc *d, uint64_t *a)
 	}
 	sr_uring_used(ring);
 	/* Other threads look at the program's rings: these change as a part of this call's end, unless it waits before. */
-	if (!(flags & IORING_ENTER_GETEVENTS && a[2]))
+	if (!waits(a))
 		sr_engine_regains(&sr_self, d);
 	if (ring->polls)
 		taken = submit_all(ring, wanted);
@@ -212,6 +229,8 @@ uint64_t sr_invoke_io_uring_enter(const struct sr_call_desc *d, uint64_t *a)
 		result = wait_for_completions(d, a, flags);
 		error = errno;
 	}
+	if (waits(a))
+		sr_uring_hold_files();
 	sr_engine_regains(&sr_self, d);
 	sr_uring_harvest();
 	/* The ring itself may have been closed by a request. */

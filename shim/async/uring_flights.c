@@ -318,6 +318,8 @@ bool sr_uring_take_off(struct sr_uring *ring, const struct io_uring_sqe *r, int3
 		f->n = 0;
 	if (f->is_silent && f->effect == SR_URING_CLOSED)
 		ring->closing++;
+	if (sr_uring_writes_file(kernels))
+		sr_uring_find_file(ring, f, kernels);
 	kernels->user_data = f->name;
 	join(ring, f);
 	return true;
@@ -361,7 +363,7 @@ static void write_again(const struct sr_uring_flight *f, size_t bytes)
 
 void sr_uring_note(struct sr_uring *ring, const struct io_uring_sqe *r, uint32_t number)
 {
-	bool to_file = r->opcode == IORING_OP_WRITE || r->opcode == IORING_OP_WRITEV || r->opcode == IORING_OP_WRITE_FIXED;
+	bool to_file = sr_uring_writes_file(r);
 	bool is_noted = sr_uring_is_known(r) && (to_file || effect_of(r) == SR_URING_PASSED);
 	struct sr_uring_flight *f = is_noted ? new_flight(ring, r) : NULL;
 
@@ -380,9 +382,23 @@ void sr_uring_note(struct sr_uring *ring, const struct io_uring_sqe *r, uint32_t
 	}
 }
 
+/* The private file has the bytes already; only the descriptor's position moves. */
+static void pass_over(const struct sr_uring_flight *f, size_t bytes)
+{
+	const int fd = f->kept >= 0 ? f->kept : f->fd;
+	const bool appends = f->output_flags || sr_sys_fcntl(fd, F_GETFL, 0) & O_APPEND;
+
+	if (f->offset == -1)
+		sr_syscall(SYS_lseek, fd, appends ? 0 : (long)bytes, appends ? SEEK_END : SEEK_CUR, 0, 0, 0);
+}
+
 void sr_uring_do_again(struct sr_uring *ring, struct sr_uring_flight *f, const struct sr_uring_completion *c)
 {
-	if (f->writes && c->result > 0)
+	if (c->effect == SR_URING_PERHAPS_COPIED)
+		sr_output_is_uncompared(SR_UNCOMPARED_CALL);
+	if (f->writes && c->result > 0 && c->effect == SR_URING_COPIED)
+		pass_over(f, (size_t)c->result);
+	else if (f->writes && c->result > 0)
 		write_again(f, (size_t)c->result);
 	if (c->effect == SR_URING_PASSED && c->result >= 0)
 		sr_passed_fds(f->of_program, sr_fd_hold);
@@ -420,6 +436,8 @@ void sr_uring_forget(struct sr_uring *ring, struct sr_uring_flight *f)
 		sr_map_take(&names, f->name);
 	if (f->is_silent && f->effect == SR_URING_CLOSED)
 		ring->closing--;
+	if (f->writes && ring->writing)
+		ring->writing--;
 	*f->at = f->next;
 	if (f->next)
 		f->next->at = f->at;

@@ -4,6 +4,7 @@
 #define SHIM_ASYNC_URING_RING_H
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "logd/base/lock.h"
 #include "shim/async/uring.h"
@@ -27,10 +28,14 @@ struct sr_uring_flight {
 	int32_t fd;
 	bool is_call;	/* the shim has made it as a system call: */
 	int32_t result; /* ... with this result */
-	/* Replay. */
-	bool writes;  /* to a file */
-	int32_t kept; /* a duplicate of its descriptor, or -1 */
+	bool writes;	/* to a file */
+	/* Recording: to this file.  landed: its completion was there before the file was copied; is_late: not to be waited for. */
+	dev_t device;
+	ino_t inode;
+	bool landed, is_late;
 	long offset, output_flags;
+	/* Replay. */
+	int32_t kept; /* a duplicate of its descriptor, or -1 */
 	/* What it reads, by its result, and what else it writes if it succeeds. */
 	struct iovec *pieces;
 	size_t n, beside;
@@ -85,6 +90,7 @@ struct sr_uring {
 	uint32_t given; /* recording: where the program's completions end, if no other process has given it any */
 	bool polls;	  /* IORING_SETUP_SQPOLL: all that is there is submitted, whatever the program says */
 	bool is_messaged; /* other rings send messages to it */
+	uint32_t writing; /* recording: requests of this process under way that write to files */
 	uint32_t closing; /* requests under way that close descriptors and are silent */
 	struct sr_uring_flight *flights;
 	int32_t *results; /* of requests that were made as system calls, by their place in the ring */
@@ -213,6 +219,28 @@ void sr_uring_find_provided(struct sr_uring *ring);
 const struct iovec *sr_uring_chosen(const struct sr_uring *ring, const struct sr_uring_flight *flight, uint32_t flags);
 void sr_uring_free_groups(struct sr_uring *ring);
 
+/* ---------------------------------------------- when requests write to files (uring_files.c); recording only */
+
+bool sr_uring_writes_file(const struct io_uring_sqe *request);
+
+/* Notes whether the flight, of a request that may, writes to a file, and to which. */
+void sr_uring_find_file(struct sr_uring *ring, struct sr_uring_flight *flight, const struct io_uring_sqe *request);
+
+/* Call where a ring is made. */
+void sr_uring_listen_to_copies(void);
+
+/* Call before completions are taken, and before the run token is: what has ended can then be taken. */
+void sr_uring_hold_files(void);
+/* False: its file is held by another thread now. */
+bool sr_uring_may_take(const struct sr_uring_flight *flight);
+
+/* Is this thread about to close the ring, or to end the process, while requests write to files? */
+bool sr_uring_ends_here(const struct sr_uring *ring);
+/* If so, waits for requests that write to files. */
+void sr_uring_await_end(void);
+/* Makes the call that carries completions, also if there are none yet. */
+void sr_uring_carry(void *site);
+
 /* Recording: the ring is used by this thread. */
 void sr_uring_used(struct sr_uring *ring);
 
@@ -221,6 +249,9 @@ void sr_uring_give_arrivals(void);
 
 /* Recording: carries completions of this thread's rings to the program, and lists them and what they brought. */
 void sr_uring_harvest(void);
+
+/* Recording: may this thread's calls carry the ring's completions? */
+bool sr_uring_is_own(const struct sr_uring *ring);
 
 /* Has the kernel completions for this thread's rings that the program has not been given?  Are requests under way? */
 bool sr_uring_has_more(void);

@@ -227,6 +227,7 @@ static bool add(struct sr_uring *ring, int fd)
 {
 	sr_fd_listen(released, shared);
 	sr_uring_watch_spins();
+	sr_uring_listen_to_copies();
 	ring->fd = fd;
 	if (!add_descriptor(ring, fd))
 		return false;
@@ -259,9 +260,17 @@ void sr_uring_forks(void)
 	sr_uring_each(share, NULL);
 }
 
-static void free_lock(void *of, void *argument)
+/* Completions are its parent's affair until it enters the ring, and what its parent's requests write always is. */
+static void continue_ring(void *of, void *argument)
 {
-	((struct sr_uring *)of)->lock = (struct sr_lock){0};
+	struct sr_uring *ring = of;
+
+	ring->lock = (struct sr_lock){0};
+	ring->owner = 0;
+	ring->is_shared = false;
+	ring->writing = 0;
+	for (struct sr_uring_flight *f = ring->flights; f; f = f->next)
+		f->writes = false;
 }
 
 void sr_uring_continue_in_child(void)
@@ -269,7 +278,7 @@ void sr_uring_continue_in_child(void)
 	list = (struct sr_lock){0};
 	sr_map_continue_in_child(&rings);
 	sr_uring_names_continue_in_child();
-	sr_uring_each(free_lock, NULL);
+	sr_uring_each(continue_ring, NULL);
 }
 
 void sr_uring_forget_in_child(void)

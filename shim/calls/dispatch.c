@@ -132,24 +132,24 @@ static inline uint64_t outermost_call(struct sr_thread *t, enum sr_call_number n
 	return d->fd_arg < 0 && !d->when ? sr_engine->call(t, n, a, site) : doubtful_call(t, n, a, site);
 }
 
-/* A call that is not recorded is no place at which a replay finds completions. */
-static uint64_t __attribute__((noinline))
-call_beside_rings(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+static void __attribute__((noinline)) begin_beside_rings(enum sr_call_number n, const uint64_t *a, void *site)
 {
-	uint64_t before = t->sn, result;
-
 	sr_uring_call_begins();
-	result = outermost_call(t, n, a, site);
-	if (t->sn != before)
-		sr_uring_call_ends(site);
-	return result;
+	if (n == SR_CALL_close)
+		sr_uring_closes((int)a[0], site);
+}
+
+/* May completions come behind this call?  A replay knows it by the trace: another thread may be yet to make the ring. */
+static inline bool may_have_rings(void)
+{
+	return __builtin_expect(sr_urings, 0) || (sr_engine && sr_engine->replays);
 }
 
 uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 {
 	const struct sr_call_desc *d = &sr_calls[n];
 	struct sr_thread *t = &sr_self;
-	uint64_t result;
+	uint64_t before, result;
 
 	/* Most often a lock that a provider takes on the data path. */
 	if (sr_engine && t->depth)
@@ -158,9 +158,12 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 		return doubtful_call(t, n, a, site);
 	t->signals.base = (uintptr_t)__builtin_frame_address(0);
 	if (__builtin_expect(sr_urings, 0))
-		result = call_beside_rings(t, n, a, site);
-	else
-		result = outermost_call(t, n, a, site);
+		begin_beside_rings(n, a, site);
+	before = t->sn;
+	result = outermost_call(t, n, a, site);
+	/* A call that is not recorded is no place at which a replay finds completions. */
+	if (may_have_rings() && t->sn != before)
+		sr_uring_call_ends(site);
 	if (is_shallow(n, d) || !sr_stack_has_room(t, (uintptr_t)__builtin_frame_address(0)))
 		sr_clear_stack_below(SR_STACK_CALL);
 	else

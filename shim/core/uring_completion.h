@@ -14,6 +14,8 @@ enum sr_uring_effect {
 	SR_URING_CLOSED_SILENTLY, /* the same, and the program gets no completion */
 	SR_URING_TAKEN,  /* another process has given it to the program, and taken it */
 	SR_URING_PASSED, /* descriptors may have come with a message */
+	SR_URING_COPIED, /* what it has written is in a content that the trace keeps */
+	SR_URING_PERHAPS_COPIED, /* the same; nobody knows */
 };
 
 /* A completion of no request that this process has submitted to the ring: of a message, a tag, or another process's. */

@@ -16,6 +16,7 @@
 #include "logd/base/say.h"
 #include "logd/ring/client.h"
 #include "shim/core/thread.h"
+#include "shim/files/asynchronous.h"
 #include "shim/files/paths.h"
 #include "shim/files/small_inputs.h"
 #include "shim/files/write_order.h"
@@ -81,6 +82,11 @@ static uint64_t key_of(const struct statx *st)
 	key = (key ^ key >> 29 ^ device) * 0xc4ceb9fe1a85ec53ull;
 	key = (key ^ key >> 31 ^ born) * 0x9e3779b97f4a7c15ull;
 	return key ? key : 1;
+}
+
+static dev_t device_of(const struct statx *st)
+{
+	return makedev(st->stx_dev_major, st->stx_dev_minor);
 }
 
 static int64_t changed_at(const struct statx *st)
@@ -373,6 +379,7 @@ static void opened_own(struct seen *s, int fd, const struct statx *st, struct sr
 	if (!f->size || s->mapped || is_same(s, st) || !(read || atomic_load_explicit(&has_children, memory_order_relaxed)))
 		return;
 	note(s, fd, st, f->path, true);
+	sr_async_copied(device_of(st), st->stx_ino);
 	f->note = s->note;
 }
 
@@ -420,10 +427,11 @@ static bool recall(unsigned int i, struct writer *w, struct statx *st)
 	return w->file;
 }
 
-/* Until the event of this call is drawn, no other thread changes the file. */
+/* Until the event of this call is drawn, no other thread changes the file, and no request of the program's. */
 static void hold(const struct statx *st)
 {
-	sr_file_hold(&sr_self, makedev(st->stx_dev_major, st->stx_dev_minor), st->stx_ino);
+	sr_file_hold(&sr_self, device_of(st), st->stx_ino);
+	sr_async_await(device_of(st), st->stx_ino);
 }
 
 /* Children that have not been waited for. */
@@ -486,6 +494,7 @@ static bool keep_changed(const struct writer *w, struct sr_opened_file *f)
 			sr_sys_close(copy);
 		return false;
 	}
+	sr_async_copied(device_of(&st), st.stx_ino);
 	number(s, &st);
 	s->kept = copy >= 0;
 	tell_daemon(copy < 0 ? w->fd : copy, f->path, s->note, copy >= 0 || keep_content);
@@ -507,15 +516,15 @@ void sr_files_child_ended(void)
 		;
 }
 
-bool sr_files_next_changed(struct sr_opened_file *f)
+bool sr_files_next_changed(uint32_t *from, struct sr_opened_file *f)
 {
 	struct writer w;
 	struct statx st;
 
 	if (!daemon_client || !atomic_load_explicit(&has_children, memory_order_relaxed))
 		return false;
-	for (unsigned int i = 0; i < REMEMBERED; i++) {
-		if (!recall(i, &w, &st) || is_same(w.file, &st))
+	while (*from < REMEMBERED) {
+		if (!recall((*from)++, &w, &st) || is_same(w.file, &st))
 			continue;
 		sr_files_hold_many(&sr_self);
 		hold(&st);

@@ -41,9 +41,10 @@ void sr_files_moved(void);
 /*
  * A child has ended: the next one of the files that the program has open for writing, and whose
  * content is not what it was when the child was made.  It is kept, and no other thread changes it
- * until sr_files_release().  Returns false if there is none.
+ * until sr_files_release().  *from: 0 at first; each file comes once, since another child may go on writing it.  Returns false
+ * if there is none.
  */
-bool sr_files_next_changed(struct sr_opened_file *file);
+bool sr_files_next_changed(uint32_t *from, struct sr_opened_file *file);
 /* Call when there is none left. */
 void sr_files_child_ended(void);
 

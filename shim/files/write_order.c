@@ -93,6 +93,12 @@ void sr_write_ends(uint32_t write, uint32_t thread)
 	atomic_compare_exchange_strong(&writers[write], &self, 0);
 }
 
+static void note_held(struct sr_thread *t, uint32_t place)
+{
+	t->held_files[place / 64] |= 1ull << place % 64;
+	t->holds_files = true;
+}
+
 void sr_file_hold(struct sr_thread *t, dev_t device, ino_t inode)
 {
 	uint32_t self = (t->number + 1) | COPIES, place = place_of(device, inode);
@@ -101,8 +107,19 @@ void sr_file_hold(struct sr_thread *t, dev_t device, ino_t inode)
 		return;
 	if (!take(&writers[place], self))
 		await(&writers[place], self);
-	t->held_files[place / 64] |= 1ull << place % 64;
-	t->holds_files = true;
+	note_held(t, place);
+}
+
+bool sr_file_try_hold(struct sr_thread *t, dev_t device, ino_t inode)
+{
+	uint32_t place = place_of(device, inode);
+
+	if (!sr_threaded || !t->started)
+		return true;
+	if (!take(&writers[place], (t->number + 1) | COPIES))
+		return false;
+	note_held(t, place);
+	return true;
 }
 
 static struct sr_lock many;

@@ -30,6 +30,8 @@ void sr_writes_forget(struct sr_thread *t);
  * sr_files_release().  A thread may hold several files.  Does nothing in a process of one thread.
  */
 void sr_file_hold(struct sr_thread *t, dev_t device, ino_t inode);
+/* The same without waiting.  False: another thread changes it, or holds it. */
+bool sr_file_try_hold(struct sr_thread *t, dev_t device, ino_t inode);
 /* Call before a second file is held: one thread at a time holds several. */
 void sr_files_hold_many(struct sr_thread *t);
 void sr_files_release_held(struct sr_thread *t);

@@ -387,10 +387,17 @@ record_in_ticket(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *
 	return record(t, n, a, site, SERIAL, NULL);
 }
 
+/* A replay finds completions directly behind the call before (async/uring.h): handlers run behind them. */
+static void take_signals(struct sr_thread *t, enum sr_call_number n)
+{
+	if (n != SR_CALL_io_uring_arrivals)
+		sr_signals_take(t, SR_SIGNAL_BEFORE);
+}
+
 static uint64_t __attribute__((noinline))
 record_after_signals(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
-	sr_signals_take(t, SR_SIGNAL_BEFORE);
+	take_signals(t, n);
 	return sr_threaded ? record_ordered(t, n, a, site) : record_alone(t, n, a, site);
 }
 
@@ -445,13 +452,13 @@ uint64_t sr_record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 uint64_t sr_record_call_alone(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
 	if (t->signals.waiting)
-		sr_signals_take(t, SR_SIGNAL_BEFORE);
+		take_signals(t, n);
 	return record_alone(t, n, a, site);
 }
 
 uint64_t sr_record_serial_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
 	if (t->signals.waiting)
-		sr_signals_take(t, SR_SIGNAL_BEFORE);
+		take_signals(t, n);
 	return sr_threaded ? record_in_ticket(t, n, a, site) : record_alone(t, n, a, site);
 }

@@ -180,8 +180,9 @@ void sr_put_changed_files(struct sr_buf *b, bool ended)
 {
 	struct sr_list l = sr_list_begin(b);
 	struct sr_opened_file f;
+	uint32_t from = 0;
 
-	for (; ended && sr_files_next_changed(&f); l.n++)
+	for (; ended && sr_files_next_changed(&from, &f); l.n++)
 		sr_put_opened_file(b, &f);
 	if (ended)
 		sr_files_child_ended();

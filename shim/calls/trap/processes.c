@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "shim/async/uring.h"
 #include "shim/calls/trap/make.h"
 #include "shim/calls/trap/table.h"
 #include "shim/calls/trap/x86_64.h"
@@ -221,6 +222,7 @@ long sr_trapped_kill(const struct sr_trapped *c)
 
 long sr_trapped_exit_group(const struct sr_trapped *c)
 {
+	sr_uring_ends();
 	sr_engine_exits((int)c->a[0]);
 	return sr_make_raw(c->nr, c->a);
 }

@@ -4,7 +4,7 @@
 
     uring.py [RUNS [CASE...]]
 
-Each case of tests/programs/uring and uring_newer is recorded, and replayed without the files; see tests/lib/asynchronous.py.
+Each case of tests/programs/uring, uring_newer and uring_order is recorded, and replayed without the files; see tests/lib/asynchronous.py.
 """
 
 import os
@@ -17,9 +17,9 @@ import asynchronous
 import cases
 from harness import BUILD
 
-PROGRAM, NEWER = (os.path.join(os.path.realpath(BUILD), "tests", "programs", name) for name in ("uring", "uring_newer"))
+PROGRAM, *OTHERS = (os.path.join(os.path.realpath(BUILD), "tests", "programs", name) for name in ("uring", "uring_newer", "uring_order"))
 FIO = {"fio": [], "fio_registered": ["--fixedbufs", "--registerfiles"]}
-OF_NEWER = subprocess.run([NEWER], capture_output=True).stdout.decode().split()
+OF_OTHERS = {case: program for program in OTHERS for case in subprocess.run([program], capture_output=True).stdout.decode().split()}
 
 
 def problem(directory, case, n):
@@ -27,8 +27,8 @@ def problem(directory, case, n):
         return asynchronous.problem_of_fio(directory, "io_uring", FIO[case])
     # A child that is not recorded cannot use the ring.
     os.environ["SREPLAY_CHILDREN"] = "off" if case == "refused" else "auto"
-    return asynchronous.problem(directory, NEWER if case in OF_NEWER else PROGRAM, case, "io_uring_enter")
+    return asynchronous.problem(directory, OF_OTHERS.get(case, PROGRAM), case, "io_uring_enter")
 
 
 if __name__ == "__main__":
-    cases.main(PROGRAM, problem, more=OF_NEWER + (list(FIO) if shutil.which("fio") else []))
+    cases.main(PROGRAM, problem, more=list(OF_OTHERS) + (list(FIO) if shutil.which("fio") else []))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rings.c: io_uring: each step has a ring of its own; files of the thread's own, sockets, timeouts, and ways to wait. */
+#include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
 #include <poll.h>
@@ -34,14 +35,17 @@ static struct io_uring_cqe *next(struct self *s, struct io_uring *ring)
 	struct pollfd p = {.fd = ring->ring_fd, .events = POLLIN};
 	struct io_uring_cqe *cqe = NULL;
 	unsigned int way = draw(s, 4);
+	int err;
 
 	if (way == 1)
 		while (io_uring_peek_cqe(ring, &cqe))
 			;
 	else if (way == 2)
 		mix(s, (uint64_t)poll(&p, 1, -1));
-	if (!cqe && io_uring_wait_cqe(ring, &cqe))
-		return NULL;
+	/* A handler may interrupt it.  What the requests read is not looked at before they have ended. */
+	while (!cqe && (err = io_uring_wait_cqe(ring, &cqe)))
+		if (err != -EINTR)
+			return NULL;
 	return cqe;
 }
 
