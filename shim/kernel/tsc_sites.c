@@ -23,6 +23,7 @@
 #include "shim/kernel/tsc_scan.h"
 #include "shim/kernel/tsc_searched.h"
 #include "shim/kernel/tsc_unclear.h"
+#include "shim/memory/heap.h"
 #include "shim/memory/images.h"
 
 #if defined(__x86_64__)
@@ -34,7 +35,7 @@
 #define FAULTS_MAX 32
 
 /* Entries only ever come to the end, so readers need no lock. */
-static struct sr_tsc_site sites[SITES_MAX];
+static struct sr_tsc_site *sites; /* SITES_MAX */
 static _Atomic uint32_t sites_n;
 static struct sr_lock lock;
 
@@ -520,6 +521,12 @@ bool sr_tsc_sites_find(bool all_or_none)
 
 	if (!sr_trylock(&lock))
 		return false;
+	if (!sites)
+		sites = sr_alloc_zeroed(SITES_MAX * sizeof(*sites));
+	if (!sites) {
+		sr_unlock(&lock);
+		return false;
+	}
 	exposed_lock(&mask);
 	sr_tsc_searched_begins();
 	memory = code_open();
