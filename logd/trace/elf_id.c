@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "logd/base/hex.h"
+#include "logd/base/zeros.h"
 #include "logd/trace/file_io.h"
 
 /* No linker writes more notes, and no more program headers. */
@@ -87,6 +88,14 @@ bool elf_build_id(int fd, char *hex, size_t size)
 
 #define BLOCK (256u << 10)
 
+/* Leaves a hole where there are zeros. */
+static int write_block(int to, const char *data, size_t n)
+{
+	if (is_zeros(data, n))
+		return lseek(to, (off_t)n, SEEK_CUR) < 0 ? -errno : 0;
+	return write_all(to, data, n);
+}
+
 static int hash_blocks(XXH3_state_t *state, char *data, int fd, int to, uint64_t *size)
 {
 	ssize_t n;
@@ -100,8 +109,10 @@ static int hash_blocks(XXH3_state_t *state, char *data, int fd, int to, uint64_t
 		XXH3_64bits_update(state, data, (size_t)n);
 		*size += (uint64_t)n;
 		if (to >= 0)
-			err = write_all(to, data, (size_t)n);
+			err = write_block(to, data, (size_t)n);
 	}
+	if (!err && to >= 0 && ftruncate(to, (off_t)*size))
+		err = -errno;
 	return err;
 }
 

@@ -7,8 +7,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
@@ -17,17 +15,12 @@
 #include "logd/ring/client.h"
 #include "shim/core/thread.h"
 #include "shim/files/asynchronous.h"
+#include "shim/files/content_copy.h"
 #include "shim/files/paths.h"
 #include "shim/files/small_inputs.h"
 #include "shim/files/write_order.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/map.h"
-
-/*
- * Content that the program is about to change is copied before it goes on.  Of larger files it is
- * not kept: a replay then expects them as they were.
- */
-#define KEPT_AT_ONCE (64ull << 20)
 
 /* A file that the program has opened. */
 struct seen {
@@ -160,64 +153,17 @@ static void tell_daemon(int fd, const char *path, uint32_t note, bool keep)
 		complain(path, err);
 }
 
-/* Another process may make the file shorter meanwhile: then that is the content. */
-static bool copy_file(int from, int to, uint64_t size)
-{
-	off_t at = 0;
-	long n = 1;
-
-	while ((uint64_t)at < size && n > 0)
-		n = sr_syscall(SYS_sendfile, to, from, SR_ARG(&at), (long)(size - (uint64_t)at), 0,
-			       0);
-	return n >= 0;
-}
-
-/* A copy of the content as a descriptor, or -1. */
-static int make_copy(int fd, uint64_t size)
-{
-	uint64_t limit[2] = {0};
-	int copy;
-
-	/* The kernel would kill the program for a copy that passes its limit. */
-	sr_sys_getrlimit(RLIMIT_FSIZE, limit);
-	if (size > KEPT_AT_ONCE || size > limit[0])
-		return -1;
-	copy = (int)sr_sys_memfd_create("sreplay input", MFD_CLOEXEC);
-	if (copy < 0 || copy_file(fd, copy, size))
-		return copy;
-	sr_sys_close(copy);
-	return -1;
-}
-
 /*
- * The same of a descriptor that may be open for writing only.  Only then the file is opened once
- * more, since closing that drops the locks that the program has on the file (fcntl).
+ * Gives the daemon the content, since the file itself is about to change.  Of larger files it is not kept: a replay then
+ * expects them as they were.
  */
-static int copy_content(int fd, uint64_t size)
-{
-	long flags = sr_sys_fcntl(fd, F_GETFL, 0);
-	char self[40];
-	int again, copy;
-
-	if (flags >= 0 && (flags & O_ACCMODE) != O_WRONLY)
-		return make_copy(fd, size);
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	again = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(self), O_RDONLY | O_CLOEXEC, 0, 0, 0);
-	if (again < 0)
-		return -1;
-	copy = make_copy(again, size);
-	sr_sys_close(again);
-	return copy;
-}
-
-/* Gives the daemon the content, since the file itself is about to change. */
 static bool keep_now(int fd, const char *path, uint32_t note, const struct statx *st)
 {
 	int copy;
 
 	if (sr_small_input(&sr_self, fd, st, path, note, true))
 		return true;
-	copy = copy_content(fd, st->stx_size);
+	copy = sr_copy_content(fd, st->stx_size);
 	if (copy < 0)
 		return false;
 	tell_daemon(copy, path, note, true);
@@ -254,12 +200,13 @@ static bool is_written_since_launch(const struct statx *st)
  * reads more new files than that works on what has just been made: to keep it all would cost it much.
  */
 #define MEETING_FILES 500
+#define MEETING_MOST  (64ull << 20)
 
 static bool may_be_meeting(const struct statx *st)
 {
 	static atomic_uint kept;
 
-	return st->stx_size <= KEPT_AT_ONCE && is_written_since_launch(st) && atomic_fetch_add(&kept, 1) < MEETING_FILES;
+	return st->stx_size <= MEETING_MOST && is_written_since_launch(st) && atomic_fetch_add(&kept, 1) < MEETING_FILES;
 }
 
 static void number(struct seen *s, const struct statx *st)
@@ -488,7 +435,7 @@ static bool keep_changed(const struct writer *w, struct sr_opened_file *f)
 	if (!is_open(w, &st) || s->mapped || is_same(s, &st))
 		return false;
 	sr_find_path(w->fd, f->path, sizeof(f->path));
-	copy = copy_content(w->fd, st.stx_size);
+	copy = sr_copy_content(w->fd, st.stx_size);
 	if (!is_open(w, &after)) {
 		if (copy >= 0)
 			sr_sys_close(copy);

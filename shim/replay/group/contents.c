@@ -12,6 +12,7 @@
 
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
+#include "logd/base/zeros.h"
 #include "shim/core/hooks.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/group/own.h"
@@ -154,11 +155,6 @@ void sr_contents_given(uint64_t addr, const uint8_t *bytes, uint32_t n)
 			l->before[addr % PAGE + i] = bytes[i];
 }
 
-static bool is_zero(const uint8_t *p, uint32_t n)
-{
-	return !n || (!p[0] && !memcmp(p, p + 1, n - 1));
-}
-
 /* Pages that hold only zeros get no entry. */
 void sr_contents_region(struct sr_thread *t, uint64_t addr, uint64_t length)
 {
@@ -168,7 +164,7 @@ void sr_contents_region(struct sr_thread *t, uint64_t addr, uint64_t length)
 		stop = (at / PAGE + 1) * PAGE;
 		stop = stop < addr + length ? stop : addr + length;
 		sr_exposed_copy((void *)(uintptr_t)at, now, stop - at);
-		if (!is_zero(now, (uint32_t)(stop - at)))
+		if (!is_zeros(now, stop - at))
 			add(t, at, now, (uint32_t)(stop - at));
 	}
 }

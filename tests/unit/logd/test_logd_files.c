@@ -357,6 +357,26 @@ static void test_a_file_that_changes_before_it_is_hashed_is_told(void **state)
 	json_decref(files);
 }
 
+/* A database reserves more room than it fills. */
+static void test_of_a_large_file_that_will_be_written_the_data_is_kept(void **state)
+{
+	struct fixture *f = *state;
+	json_t *files;
+	char path[PATH_MAX];
+	struct stat st;
+
+	write_now(in_dir(f, "big"), "x");
+	assert_int_equal(truncate(in_dir(f, "big"), 400 << 20), 0);
+	start(f, false);
+	open_as_program(in_dir(f, "big"), O_RDWR);
+	files = noted(f);
+	snprintf(path, sizeof(path), "%s/%s", f->h.trace, text_of(files, 0, "kept"));
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, 400 << 20);
+	assert_true(st.st_blocks * 512 <= 1 << 20);
+	json_decref(files);
+}
+
 static void test_a_killed_daemon_has_noted_that_there_was_a_file(void **state)
 {
 	struct fixture *f = *state;
@@ -435,6 +455,7 @@ int main(void)
 	    FILES_TEST(test_what_was_written_since_the_recording_began_is_kept),
 	    FILES_TEST(test_kept_content_is_in_the_trace),
 	    FILES_TEST(test_a_file_that_changes_before_it_is_hashed_is_told),
+	    FILES_TEST(test_of_a_large_file_that_will_be_written_the_data_is_kept),
 	    FILES_TEST(test_a_killed_daemon_has_noted_that_there_was_a_file),
 	    FILES_TEST(test_damage_is_noticed_and_a_torn_line_is_not_damage),
 	};

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/files/content_copy.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "logd/base/rawsys.h"
+#include "logd/base/zeros.h"
+#include "shim/memory/heap.h"
+
+/* A database reserves more room than it fills, so zeros count little. */
+#define DATA_MOST (256ull << 20)
+#define SIZE_MOST (1ull << 30)
+
+#define PIECE (64u << 10)
+
+static bool write_piece(int to, const char *p, size_t n, uint64_t at)
+{
+	long written;
+
+	for (; n; n -= (size_t)written, p += written, at += (uint64_t)written) {
+		written = sr_syscall(SYS_pwrite64, to, SR_ARG(p), (long)n, (long)at, 0, 0);
+		if (written <= 0)
+			return false;
+	}
+	return true;
+}
+
+/* Leaves holes where there are zeros.  Another process may make the file shorter meanwhile: then that is the content. */
+static bool copy_pieces(int from, int to, uint64_t size, char *room)
+{
+	uint64_t at = 0, data = 0;
+	long n = 1;
+
+	for (; at < size && n > 0; at += (uint64_t)n) {
+		n = sr_syscall(SYS_pread64, from, SR_ARG(room), size - at < PIECE ? (long)(size - at) : PIECE, (long)at, 0, 0);
+		if (n < 0)
+			return false;
+		if (is_zeros(room, (size_t)n))
+			continue;
+		data += (uint64_t)n;
+		if (data > DATA_MOST || !write_piece(to, room, (size_t)n, at))
+			return false;
+	}
+	return !sr_sys_ftruncate(to, at);
+}
+
+static bool copy_file(int from, int to, uint64_t size)
+{
+	char *room = sr_alloc(PIECE);
+	bool good = room && copy_pieces(from, to, size, room);
+
+	sr_free(room);
+	return good;
+}
+
+static int make_copy(int fd, uint64_t size)
+{
+	uint64_t limit[2] = {0};
+	int copy;
+
+	/* The kernel would kill the program for a copy that passes its limit. */
+	sr_sys_getrlimit(RLIMIT_FSIZE, limit);
+	if (size > SIZE_MOST || size > limit[0])
+		return -1;
+	copy = (int)sr_sys_memfd_create("sreplay input", MFD_CLOEXEC);
+	if (copy < 0 || copy_file(fd, copy, size))
+		return copy;
+	sr_sys_close(copy);
+	return -1;
+}
+
+/* A descriptor for writing only is opened once more; no other, since closing that drops the locks that the program has on the file. */
+int sr_copy_content(int fd, uint64_t size)
+{
+	long flags = sr_sys_fcntl(fd, F_GETFL, 0);
+	char self[40];
+	int again, copy;
+
+	/* What is open with O_DIRECT is read in whole blocks only. */
+	if (flags >= 0 && (flags & O_ACCMODE) != O_WRONLY && !(flags & O_DIRECT))
+		return make_copy(fd, size);
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	again = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(self), O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	if (again < 0)
+		return -1;
+	copy = make_copy(again, size);
+	sr_sys_close(again);
+	return copy;
+}
