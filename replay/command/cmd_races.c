@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "replay/analysis/races/hooked.h"
 #include "replay/analysis/races/races.h"
 #include "replay/analysis/log/sizes.h"
 #include "replay/command/command.h"
@@ -40,7 +41,7 @@ struct options {
 	enum sr_memory_model memory;
 	enum sr_race_predict predict;
 	unsigned int jobs;
-	bool no_loads, replays, notes, messages, consistency;
+	bool no_loads, replays, hooks, notes, messages, consistency;
 };
 
 enum { KEY_LOCAL = 256, KEY_MODEL, KEY_PREDICT, KEY_SUPPRESS, KEY_NOTES, KEY_JSON, KEY_MESSAGES, KEY_SC };
@@ -52,7 +53,8 @@ static const struct argp_option option_list[] = {
      0},
     {"local", KEY_LOCAL, "WHAT", 0,
      "accesses of CPUs: replay (default): stores to memory that requests access, found by replaying the ranks, and "
-     "what is recorded; recorded: the loads that found what peers wrote; none",
+     "what is recorded; recorded: the loads that found what peers wrote; hooks: these, and what programs compiled with "
+     "-fsanitize=thread have recorded (libsreplay_access.so); none",
      0},
     {"predict", KEY_PREDICT, "HOW", 0,
      "order (default): who has a lock comes after those that had it before, as in the recorded run; locks: those that have a lock may "
@@ -108,9 +110,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->memory = strcmp(arg, "iba") ? SR_MODEL_DEVICE : SR_MODEL_IBA;
 		return 0;
 	case KEY_LOCAL:
-		if (strcmp(arg, "replay") && strcmp(arg, "recorded") && strcmp(arg, "none"))
-			argp_error(state, "--local=%s: expected replay, recorded or none", arg ? arg : "");
+		if (strcmp(arg, "replay") && strcmp(arg, "recorded") && strcmp(arg, "hooks") && strcmp(arg, "none"))
+			argp_error(state, "--local=%s: expected replay, recorded, hooks or none", arg ? arg : "");
 		o->replays = !strcmp(arg, "replay");
+		o->hooks = !strcmp(arg, "hooks");
 		o->no_loads = !strcmp(arg, "none");
 		return 0;
 	case KEY_PREDICT:
@@ -236,6 +239,11 @@ static void put_cycle(struct output *x, const struct sr_cycle *c, size_t number)
 		sr_cycle_print(stdout, x->sites, x->r, c, number);
 }
 
+static const char *word_of_local(const struct options *o)
+{
+	return o->no_loads ? "none" : o->hooks ? "hooks" : o->replays ? "replay" : "recorded";
+}
+
 static json_t *whole(struct output *x)
 {
 	const struct sr_race_run *run = &x->r->run;
@@ -243,7 +251,7 @@ static json_t *whole(struct output *x)
 	return json_pack(
 	    "{s:o, s:i, s:s, s:s, s:{s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}, s:O}", "trace",
 	    sr_json_string(x->o->common.dir), "version", 1, "model",
-	    x->o->memory == SR_MODEL_IBA ? "iba" : "device", "local", x->o->no_loads ? "none" : x->o->replays ? "replay" : "recorded", "found",
+	    x->o->memory == SR_MODEL_IBA ? "iba" : "device", "local", word_of_local(x->o), "found",
 	    "errors", (json_int_t)x->errors, "warnings", (json_int_t)x->warnings, "notes", (json_int_t)x->notes,
 	    "suppressed", (json_int_t)x->suppressed, "collected", "accesses", (json_int_t)x->r->accesses, "requests",
 	    (json_int_t)run->requests, "loads", (json_int_t)run->loads, "stores", (json_int_t)run->stores, "producers_known", (json_int_t)run->certain,
@@ -408,6 +416,16 @@ static int find_races(struct sr_races *r, struct sr_trace *t, bool quiet, struct
 	return ret;
 }
 
+static int read_hooks(struct sr_race_watches *watches, struct sr_trace *t, const struct sr_links *links, struct sr_error *err)
+{
+	size_t ranks;
+	int ret = sr_race_watches_hooked(watches, t, links, &ranks, err);
+
+	if (!ret && ranks < links->ranks_n)
+		sr_note("%zu of %zu ranks have hooks: of the others, stores and loads that found nothing new are not seen", ranks, links->ranks_n);
+	return ret;
+}
+
 static int find(const struct options *o, struct sr_trace *t)
 {
 	struct sr_links links = {0};
@@ -436,6 +454,10 @@ static int find(const struct options *o, struct sr_trace *t)
 			goto out;
 		r.how.watches = &watches;
 		r.stacks = &stacks;
+	}
+	if (!ret && o->hooks) {
+		ret = read_hooks(&watches, t, &links, &err);
+		r.how.watches = &watches;
 	}
 	if (!ret)
 		ret = find_races(&r, t, o->common.quiet, &err);

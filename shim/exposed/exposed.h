@@ -93,6 +93,7 @@ void sr_exposed_watch_load(const struct sr_exposed_watched *w);
 
 /* How many faults the calling thread has had since its last call. */
 uint64_t sr_exposed_faults(void);
+const uint64_t *sr_exposed_fault_counter(void);
 
 /* Replay: the instruction for which struct sr_exposed_hooks' step() has opened this page is done.  In a signal handler. */
 void sr_exposed_hide(uintptr_t page);

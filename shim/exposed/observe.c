@@ -102,6 +102,11 @@ uint64_t sr_exposed_faults(void)
 	return exposed_self.fault;
 }
 
+const uint64_t *sr_exposed_fault_counter(void)
+{
+	return &exposed_self.fault;
+}
+
 static uint64_t fork_mask;
 
 void sr_exposed_before_fork(void)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
@@ -10,6 +11,7 @@
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/exposed/exposed.h"
+#include "shim/memory/heap.h"
 #include "shim/replay/own.h"
 
 /* A program that waits comes back to its load before it has made so many calls. */
@@ -24,11 +26,17 @@ static struct {
 	uint64_t calls;
 	struct timespec time;
 	uint64_t counter;
-	char pages[2][PAGE]; /* values that were changed; the bytes lie in two pages at most */
+	char (*pages)[PAGE]; /* two: values that were changed; the bytes lie in two pages at most */
 } trial;
 
 void sr_trial_start(const struct sr_watch_trial *question)
 {
+	void *pages = question->length ? sr_sys_mmap(sr_heap_place_mapping(2 * PAGE), 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+				       : NULL;
+
+	if (!pages || sr_sys_is_error(pages))
+		return;
+	trial.pages = pages;
 	trial.asked = *question;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mr.c: memory regions; see objects.h. */
+#include "access/access.h"
 #include "logd/base/compiler.h"
+#include "logd/base/page.h"
 #include "shim/memory/heap.h"
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
@@ -23,6 +25,8 @@ struct region {
 
 static struct sr_map regions;
 static _Atomic uint64_t changes; /* of the regions */
+/* Pages that were ever registered: SR_HOOKED_PAGES bits. */
+static _Atomic uint8_t pages[SR_HOOKED_PAGES / 8];
 /* Bounds of all regions that were ever registered; they never shrink. */
 static _Atomic uintptr_t lowest = UINTPTR_MAX, highest;
 
@@ -146,12 +150,30 @@ uint64_t sr_mr_changes(void)
 	return atomic_load_explicit(&changes, memory_order_relaxed);
 }
 
+const uint8_t *sr_mr_pages(void)
+{
+	return (const uint8_t *)pages;
+}
+
+/* Of all memory there is (implicit on-demand paging) no page is a region's. */
+static void note_pages(uintptr_t begin, size_t length)
+{
+	const uintptr_t first = begin / PAGE, n = (begin % PAGE + length + PAGE - 1) / PAGE;
+
+	for (uintptr_t i = 0; i < (n < SR_HOOKED_PAGES ? n : SR_HOOKED_PAGES) && begin > 1; i++) {
+		const uintptr_t page = (first + i) % SR_HOOKED_PAGES;
+
+		atomic_fetch_or_explicit(&pages[page / 8], (uint8_t)(1u << page % 8), memory_order_relaxed);
+	}
+}
+
 static void note_place(const struct region *r)
 {
 	uintptr_t begin = (uintptr_t)r->addr, end = begin + r->length, seen;
 
 	if (!r->addr)
 		return;
+	note_pages(begin, r->length);
 	end = end < begin ? UINTPTR_MAX : end;
 	for (seen = lowest; begin < seen && !atomic_compare_exchange_weak(&lowest, &seen, begin);)
 		;

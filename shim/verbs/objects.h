@@ -102,6 +102,8 @@ void sr_mr_doubt(void *addr, size_t length);
 bool sr_mr_has_page(void *page, size_t size);
 /* Grows whenever that may have become another answer. */
 uint64_t sr_mr_changes(void);
+/* Those pages that were ever registered, by number (access/access.h). */
+const uint8_t *sr_mr_pages(void);
 
 void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "access/access.h"
 #include "logd/trace/left_out.h"
 #include "replay/analysis/log/decode.h"
 
@@ -383,22 +384,48 @@ bool sr_log_get_polled(const struct sr_log_call *c, struct sr_log_polled *v)
 	return !out.bad;
 }
 
-bool sr_log_get_polled_of(const struct sr_log_kinds *k, const struct sr_entry *e, struct sr_log_polled *v)
+/* A call's arguments and results as they are in the trace. */
+static bool find_parts(const struct sr_entry *e, struct sr_log_call *call)
 {
-	struct sr_log_call call = {.what = sr_log_what(k, e->kind)};
 	const uint8_t *payload = e->payload;
 	struct sr_call_head head;
 	size_t fixed;
 
-	if ((call.what != SR_WHAT_POLL && call.what != SR_WHAT_POLL_EX) || e->size < sizeof(head))
+	if (e->size < sizeof(head))
 		return false;
 	memcpy(&head, payload, sizeof(head));
 	fixed = sizeof(head) + head.in_size + head.orders * sizeof(uint64_t);
 	if (fixed > e->size)
 		return false;
-	call.out = payload + sizeof(head) + head.in_size;
-	call.out_size = e->size - fixed;
-	return sr_log_get_polled(&call, v);
+	call->in = payload + sizeof(head);
+	call->in_size = head.in_size;
+	call->out = call->in + head.in_size;
+	call->out_size = e->size - fixed;
+	return true;
+}
+
+bool sr_log_get_polled_of(const struct sr_log_kinds *k, const struct sr_entry *e, struct sr_log_polled *v)
+{
+	struct sr_log_call call = {.what = sr_log_what(k, e->kind)};
+
+	return (call.what == SR_WHAT_POLL || call.what == SR_WHAT_POLL_EX) && find_parts(e, &call) && sr_log_get_polled(&call, v);
+}
+
+bool sr_log_get_accesses_of(const struct sr_log_kinds *k, const struct sr_entry *e, struct sr_log_accesses *v)
+{
+	struct sr_in_sreplay_on_accesses in;
+	struct sr_out_sreplay_on_accesses out;
+	struct sr_cursor at, results;
+	struct sr_log_call call;
+
+	if (sr_log_what(k, e->kind) != SR_WHAT_ACCESSES || !find_parts(e, &call))
+		return false;
+	at = cursor(call.in, call.in_size);
+	results = cursor(call.out, call.out_size);
+	sr_get_in_sreplay_on_accesses(&at, &in);
+	sr_get_out_sreplay_on_accesses(&results, &out);
+	*v = (struct sr_log_accesses){in.n, in.list.p, out.faults.p};
+	return !at.bad && !results.bad && in.list.n == in.n * sizeof(struct sr_hooked_access) && out.faults.n == in.n * sizeof(uint32_t);
 }
 
 bool sr_log_is_left_out(uint64_t address, const void *data, size_t size, uint32_t *length)

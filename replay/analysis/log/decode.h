@@ -78,6 +78,14 @@ bool sr_log_get_polled(const struct sr_log_call *c, struct sr_log_polled *v);
 /* The same of a record as it is in the trace.  False also if it is none of such a call. */
 bool sr_log_get_polled_of(const struct sr_log_kinds *k, const struct sr_entry *e, struct sr_log_polled *v);
 
+/* What hooks in the program have seen: struct sr_hooked_access (access/access.h), and for each of them a u32. */
+struct sr_log_accesses {
+	uint32_t n;
+	const uint8_t *list, *faults; /* of no alignment */
+};
+/* Of a record as it is in the trace.  False also if it is none of such a call. */
+bool sr_log_get_accesses_of(const struct sr_log_kinds *k, const struct sr_entry *e, struct sr_log_accesses *v);
+
 /* Is it one whose bytes the trace leaves out (logd/trace/left_out.h)?  *length: of these. */
 bool sr_log_is_left_out(uint64_t address, const void *data, size_t size, uint32_t *length);
 

@@ -71,6 +71,7 @@ static const struct {
     {CALL(rdma_destroy_ep), SR_WHAT_CM_DESTROY, 0},
     {CALL(rdma_destroy_id), SR_WHAT_CM_DESTROY_ID, 0},
     {CALL(sreplay_on_annotation), SR_WHAT_ANNOTATION, 0},
+    {CALL(sreplay_on_accesses), SR_WHAT_ACCESSES, 0},
 };
 
 #define CALLS (sizeof(calls) / sizeof(calls[0]))

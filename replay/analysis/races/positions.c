@@ -43,7 +43,7 @@ static void follow_stored(struct sr_collect *c)
 /* Are all stores of the rank's CPU known, one by one? */
 static bool knows_stores(const struct sr_collect *c, size_t rank)
 {
-	return c->how->watches && c->how->group[rank] && !c->how->watches->doubts[rank];
+	return c->how->group[rank] && sr_race_watches_see_all(c->how->watches, rank);
 }
 
 static void await_stores(struct sr_collect *c, const struct sr_collected_request *f, size_t event)

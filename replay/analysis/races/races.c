@@ -431,7 +431,7 @@ static bool is_known(const void *argument, const struct sr_access *a, const stru
 /* Would it have been seen that the rank waits? */
 static bool is_watched(const struct sr_races *r, uint32_t rank)
 {
-	return r->how.watches && !(r->how.watches->doubts[rank] & SR_DOUBT_REPLAY);
+	return r->how.watches && !r->how.watches->are_partial && !(r->how.watches->doubts[rank] & SR_DOUBT_REPLAY);
 }
 
 /*

@@ -23,7 +23,7 @@ static bool is_loaded(const struct sr_value *v, uint64_t address, uint64_t lengt
 /* Are the rank's loads seen one by one?  Those of some instructions are not. */
 static bool is_watched(const struct sr_collect *c, size_t rank)
 {
-	return c->how->watches && !c->how->watches->doubts[rank];
+	return sr_race_watches_see_all(c->how->watches, rank);
 }
 
 enum how_read {
@@ -250,6 +250,16 @@ static int add_load(struct sr_collect *c, const struct sr_value *v, uint32_t mom
 		       : -ENOMEM;
 }
 
+/* A watched replay finds each load, and hooks those of the program. */
+static bool is_found_by_itself(const struct sr_collect *c, const struct sr_value *v)
+{
+	const struct sr_race_watches *s = c->how->watches;
+
+	if (!s || s->doubts[v->rank] & SR_DOUBT_REPLAY)
+		return false;
+	return !s->are_partial || sr_race_watches_have_load(s, (uint32_t)v->rank, v->at.thread, v->at.sn, v->accessed);
+}
+
 /* What the instruction itself loaded; the rest of the page was read with it, and is perhaps never loaded. */
 static int add_loads(struct sr_collect *c, const struct sr_value *v, uint32_t moment)
 {
@@ -258,8 +268,7 @@ static int add_loads(struct sr_collect *c, const struct sr_value *v, uint32_t mo
 	uint64_t from = v->address, to = end;
 	int err;
 
-	/* A watched replay finds each load by itself. */
-	if (!w && c->how->watches && v->site && !(c->how->watches->doubts[v->rank] & SR_DOUBT_REPLAY))
+	if (!w && v->site && is_found_by_itself(c, v))
 		return 0;
 	if (w)
 		return w->a.address < end && from < w->a.address + w->a.length

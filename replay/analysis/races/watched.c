@@ -12,7 +12,7 @@
 /* Of a READ so many words are looked at. */
 #define WORDS_MOST 512
 
-static int keep(struct sr_race_watches *s, uint32_t rank, const struct sr_watch_access *found)
+int sr_race_watches_keep(struct sr_race_watches *s, uint32_t rank, const struct sr_watch_access *found)
 {
 	struct sr_race_watched *at = sr_grow((void **)&s->all, s->n, &s->room, sizeof(*at));
 
@@ -36,7 +36,7 @@ int sr_race_watches_read(struct sr_race_watches *s, uint32_t rank, const char *p
 	    fseek(f, (long)(head.ranges * sizeof(struct sr_watch_range)), SEEK_CUR))
 		ret = -EIO;
 	while (!ret && fread(&found, sizeof(found), 1, f) == 1)
-		ret = found.kind == SR_WATCH_POLL ? sr_keymap_put(&s->polls, found.pc, 1) : keep(s, rank, &found);
+		ret = found.kind == SR_WATCH_POLL ? sr_keymap_put(&s->polls, found.pc, 1) : sr_race_watches_keep(s, rank, &found);
 	if (ferror(f))
 		ret = -EIO;
 	fclose(f);
@@ -96,11 +96,16 @@ void sr_race_watches_restart(struct sr_race_watches *s)
 	memset(s->next, 0, (s->n + 1) * sizeof(*s->next));
 }
 
+bool sr_race_watches_see_all(const struct sr_race_watches *s, size_t rank)
+{
+	return s && !s->are_partial && !s->doubts[rank];
+}
+
 bool sr_race_watches_may_store(const struct sr_race_watches *s, uint32_t rank, uint64_t begin, uint64_t end)
 {
 	uint64_t is;
 
-	if (!s || s->doubts[rank] || end - begin > WORD * WORDS_MOST)
+	if (!sr_race_watches_see_all(s, rank) || end - begin > WORD * WORDS_MOST)
 		return true;
 	for (uint64_t w = begin / WORD; w <= (end - 1) / WORD; w++)
 		if (sr_keymap_get(&s->stored, key_of_word(rank, w), &is))
@@ -171,6 +176,21 @@ const struct sr_race_watched *sr_race_watches_load(const struct sr_race_watches 
 			return w;
 	}
 	return NULL;
+}
+
+bool sr_race_watches_have_load(const struct sr_race_watches *s, uint32_t rank, uint32_t thread, uint64_t sn, uint64_t address)
+{
+	const struct sr_race_watched wanted = {.rank = rank, .a = {.thread = thread, .sn = sn}};
+
+	for (size_t i = find(s, &wanted); i < s->n; i++) {
+		const struct sr_race_watched *w = &s->all[i];
+
+		if (w->rank != rank || w->a.thread != thread || w->a.sn != sn)
+			break;
+		if (w->a.kind == SR_WATCH_LOAD && address - w->a.address < w->a.length)
+			return true;
+	}
+	return false;
 }
 
 /* ------------------------------------------------------- what is to be watched */

@@ -24,12 +24,15 @@ struct sr_race_watches {
 	size_t n, room;
 	size_t *next;    /* by the first of each rank and thread: how many were given */
 	uint16_t *doubts; /* by rank: SR_DOUBT_* */
+	bool are_partial; /* other code may have accessed the memory, too (hooked.h) */
 	struct sr_keymap stored; /* words that a rank's CPU stored to */
 	struct sr_keymap polls; /* instructions that wait for what they load to change */
 };
 
 /* A file that the watched replay of a rank has written.  0, -ENOMEM or -EIO. */
 int sr_race_watches_read(struct sr_race_watches *s, uint32_t rank, const char *path);
+/* One that was found.  0 or -ENOMEM. */
+int sr_race_watches_keep(struct sr_race_watches *s, uint32_t rank, const struct sr_watch_access *found);
 /* When all are read.  0 or -ENOMEM. */
 int sr_race_watches_sort(struct sr_race_watches *s);
 /* The next pass over the trace begins: none was given yet. */
@@ -47,6 +50,11 @@ const struct sr_race_watched *sr_race_watches_due(struct sr_race_watches *s, uin
 const struct sr_race_watched *sr_race_watches_load(const struct sr_race_watches *s, uint32_t rank, uint32_t thread,
 						   uint64_t sn, uint32_t fault, uint64_t pc);
 
+/* Did this thread load from this address after this call? */
+bool sr_race_watches_have_load(const struct sr_race_watches *s, uint32_t rank, uint32_t thread, uint64_t sn, uint64_t address);
+
+/* Is each load and store of the rank known, and where it was?  s may be NULL. */
+bool sr_race_watches_see_all(const struct sr_race_watches *s, size_t rank);
 /* Has the rank's CPU stored to these bytes, or is that not known? */
 bool sr_race_watches_may_store(const struct sr_race_watches *s, uint32_t rank, uint64_t begin, uint64_t end);
 

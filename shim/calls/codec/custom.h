@@ -25,6 +25,7 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
+#include "access/access.h"
 #include "shim/async/aio.h"
 #include "shim/async/uring.h"
 #include "shim/calls/codec/output.h"

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * access.h: what libsreplay_access.so, which is linked into the program, and libsreplay_verbs.so, which records it, tell each
+ * other.
+ *
+ * The program's compiler calls a hook at each load and store (-fsanitize=thread).  The hooks of libsreplay_access.so keep those
+ * to memory that was registered, and hand them over in lists.  Each list is a call like others, which a replay makes again.
+ */
+#ifndef ACCESS_ACCESS_H
+#define ACCESS_ACCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum sr_hooked_kind {
+	SR_HOOKED_LOAD,
+	SR_HOOKED_STORE,
+	/* The load before it by this instruction was the same, and no call came in between: the program waits for the bytes to change. */
+	SR_HOOKED_POLL,
+};
+
+struct sr_hooked_access {
+	uint64_t sn; /* of the thread's last call before it */
+	uint64_t address, pc; /* pc: within the call of the hook */
+	uint32_t length;
+	uint16_t width; /* of each access: those of one instruction one behind the other are together; 0: length is more than fits */
+	uint16_t kind;
+};
+
+/* One bit for each page that was ever registered, by the page's number modulo their count. */
+#define SR_HOOKED_PAGES (1u << 15)
+
+/* What the hooks of one thread look at. */
+struct sr_hooked_view {
+	const uint8_t *pages; /* SR_HOOKED_PAGES bits */
+	const uint64_t *sn;
+	const uint64_t *faults; /* of exposed memory, since the last call */
+};
+
+/* Both are in libsreplay_verbs.so.  False: the thread is neither recorded nor replayed. */
+bool sreplay_access_view(struct sr_hooked_view *v) __attribute__((weak));
+/* faults: of each access, how many faults came before it.  (A replay may have others there, so that they are not compared.) */
+void sreplay_on_accesses(const void *list, uint32_t n, void *faults) __attribute__((weak));
+
+#endif
