@@ -19,7 +19,7 @@
  */
 static inline int sr_level_of_frame(int level, size_t columns, size_t raw)
 {
-	return columns && columns < raw / 8 ? level + 3 : level;
+	return columns && columns < raw / 8 ? level + 8 : level;
 }
 
 void sr_stream_header_seal(struct sr_stream_header *h);

@@ -8,12 +8,15 @@
 #include "shim/memory/heap.h"
 #include "shim/memory/map.h"
 
+#define MAY_LACK_LEAST 4
+
 /* A send or receive queue, as far as completions of it came. */
 struct queue {
 	uint64_t cq;
 	uint32_t qp_num;
 	bool receives;
 	struct sr_pick_counts counts;
+	uint32_t may_lack; /* so many of its last ones could be left out, one behind the other */
 	bool is_unfinished; /* it may have completions without an entry */
 	uint32_t slot;
 };
@@ -164,6 +167,28 @@ static bool are_of_one(const struct ibv_wc *wc, int n)
 	return true;
 }
 
+/* Between requests whose completions tell, as those of READs do, one that does not costs an entry, which is more. */
+static bool is_worth_it(struct queue *q, bool may_lack)
+{
+	if (!may_lack)
+		q->may_lack = 0;
+	else if (q->may_lack < MAY_LACK_LEAST)
+		q->may_lack++;
+	return q->receives || q->may_lack == MAY_LACK_LEAST;
+}
+
+/* NULL: no memory. */
+static struct queue *queue_for(const struct ibv_wc *wc)
+{
+	struct queue *q = get(&by_queue, queue_of(wc) + 1, sizeof(*q));
+
+	if (q) {
+		q->qp_num = wc->qp_num;
+		q->receives = wc->opcode & IBV_WC_RECV;
+	}
+	return q;
+}
+
 void sr_picks_polled(struct ibv_cq *cq, const struct ibv_wc *wc, int n, struct sr_received *received)
 {
 	const struct sr_clock_qp *c = sr_clocks_carrying(cq->context, wc[0].qp_num);
@@ -177,15 +202,14 @@ void sr_picks_polled(struct ibv_cq *cq, const struct ibv_wc *wc, int n, struct s
 	}
 	known = known_of(cq, wc, n, received);
 	lacks = are_of_one(wc, n) && can_be_found(wc, c, received) && !sr_pick_races(p, queue_of(&wc[0]), known);
-	for (int i = 0; i < n && sr_picks_on; i++) {
-		struct queue *q = get(&by_queue, queue_of(&wc[i]) + 1, sizeof(*q));
+	for (int i = 0; i < n; i++) {
+		struct queue *q = queue_for(&wc[i]);
 
 		if (!q) {
 			sr_picks_stop();
 			return;
 		}
-		q->qp_num = wc[i].qp_num;
-		q->receives = wc[i].opcode & IBV_WC_RECV;
+		lacks = is_worth_it(q, lacks) && lacks;
 		count(q, cq, !lacks);
 	}
 	sr_pick_was(p, queue_of(&wc[n - 1]), sr_clocks_now());
