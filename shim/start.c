@@ -33,6 +33,7 @@
 #include "shim/memory/heap.h"
 #include "shim/memory/malloc_key.h"
 #include "logd/base/lock.h"
+#include "shim/async/aio.h"
 #include "shim/async/uring.h"
 #include "shim/calls/trap/trap.h"
 #include "shim/confirm/confirm.h"
@@ -64,6 +65,7 @@
 static void handle_exit(int status, void *unused)
 {
 	sr_uring_ends();
+	sr_aio_ends();
 	if (sr_trap_is_on)
 		sr_engine_exit_begins(status);
 	else
@@ -304,6 +306,7 @@ static void __attribute__((noreturn)) leave(struct sr_next_function *next, int s
 	void (*real)(int) = (void (*)(int))sr_next(next);
 
 	sr_uring_ends();
+	sr_aio_ends();
 	sr_engine_exits(status);
 	if (real)
 		real(status);

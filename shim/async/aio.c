@@ -4,12 +4,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "logd/base/iov.h"
 #include "logd/base/lock.h"
+#include "logd/base/rawsys.h"
 #include "shim/async/pieces.h"
+#include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
+#include "shim/files/fds.h"
+#include "shim/files/write_order.h"
 #include "shim/kernel/readable.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/map.h"
@@ -111,12 +116,20 @@ uint64_t sr_invoke_io_setup(const struct sr_call_desc *d, uint64_t *a)
 	return 0;
 }
 
-/* ------------------------------------------------------- reads that have not ended */
+/* ---------------------------------------------------- requests that have not ended */
 
-/* The program may use the request again, and the list, as soon as another thread has its event. */
+/* A read, or a write to a file.  The program may use the request again, and the list, as soon as another thread has its event. */
 struct flight {
 	struct flight *next;
 	uint64_t context, request;
+	bool writes;
+	/* Recording, of a write: to this file. */
+	dev_t device;
+	ino_t inode;
+	/* Replay, of a write. */
+	int kept; /* a duplicate of its descriptor, or -1 */
+	long offset, flags;
+	/* In a recording only those of reads. */
 	size_t n;
 	struct iovec pieces[];
 };
@@ -131,29 +144,64 @@ static struct flight **bucket_of(uint64_t request)
 	return &flights[sr_map_hash(request) % BUCKETS];
 }
 
-static void begin_flight(uint64_t context, const struct iocb *request)
+/* NULL: no memory, or it is of no memory. */
+static struct flight *new_flight(uint64_t context, const struct iocb *request)
 {
-	struct flight *f, **bucket = bucket_of((uintptr_t)request);
-	const struct iovec *pieces;
 	struct iovec one;
 	size_t n;
+	const struct iovec *pieces = sr_aio_pieces(request, &one, &n);
+	struct flight *f = n ? sr_alloc(sizeof(*f) + n * sizeof(one)) : NULL;
 
-	if (!sr_aio_reads(request))
-		return;
-	pieces = sr_aio_pieces(request, &one, &n);
-	f = n ? sr_alloc(sizeof(*f) + n * sizeof(one)) : NULL;
 	if (!f)
-		return;
-	*f = (struct flight){.context = context, .request = (uintptr_t)request, .n = n};
+		return NULL;
+	*f = (struct flight){.context = context, .request = (uintptr_t)request, .kept = -1, .n = n};
 	memcpy(f->pieces, pieces, n * sizeof(one));
-	sr_pieces_expect(f->pieces, n);
+	return f;
+}
+
+static void join(struct flight *f)
+{
+	struct flight **bucket = bucket_of(f->request);
+
 	sr_lock(&lock);
 	f->next = *bucket;
 	*bucket = f;
 	sr_unlock(&lock);
 }
 
-/* NULL if it is no read. */
+static void begin_read(uint64_t context, const struct iocb *request)
+{
+	struct flight *f = new_flight(context, request);
+
+	if (!f)
+		return;
+	sr_pieces_expect(f->pieces, f->n);
+	join(f);
+}
+
+static void begin_write(uint64_t context, const struct iocb *request)
+{
+	struct flight *f;
+	struct stat st;
+
+	if (sr_sys_fstat((int)request->aio_fildes, &st) || !S_ISREG(st.st_mode) || !(f = new_flight(context, request)))
+		return;
+	f->writes = true;
+	f->device = st.st_dev;
+	f->inode = st.st_ino;
+	f->n = 0;
+	join(f);
+}
+
+static void begin_flight(uint64_t context, const struct iocb *request)
+{
+	if (sr_aio_reads(request))
+		begin_read(context, request);
+	else if (sr_aio_writes(request))
+		begin_write(context, request);
+}
+
+/* NULL if it is neither a read nor a write to a file. */
 static struct flight *end_flight(uint64_t context, uint64_t request)
 {
 	struct flight *f, **at = bucket_of(request);
@@ -168,16 +216,32 @@ static struct flight *end_flight(uint64_t context, uint64_t request)
 	return f;
 }
 
+/*
+ * A replay writes when the program is given the event.  Where the recorder copies the file meanwhile, since a child has changed
+ * it, that must come behind the copy, which may lack the bytes: so the event is given by a thread that holds the file.
+ */
+static void end_recorded(struct flight *f, int64_t result)
+{
+	if (f->writes) {
+		sr_files_hold_many(&sr_self);
+		sr_file_hold(&sr_self, f->device, f->inode);
+	}
+	if (result > 0)
+		sr_pieces_have_landed(f->pieces, f->n, (uint64_t)result);
+	sr_free(f);
+}
+
 static void take_events(uint64_t context, const struct io_event *events, long n)
 {
 	for (long i = 0; i < n; i++) {
 		struct flight *f = end_flight(context, events[i].obj);
 
-		if (f && events[i].res > 0)
-			sr_pieces_have_landed(f->pieces, f->n, (uint64_t)events[i].res);
-		sr_free(f);
+		if (f)
+			end_recorded(f, events[i].res);
 	}
 }
+
+#define ANY UINT64_MAX
 
 static struct flight *next_of(uint64_t context)
 {
@@ -185,7 +249,7 @@ static struct flight *next_of(uint64_t context)
 
 	sr_lock(&lock);
 	for (size_t i = 0; i < BUCKETS && !f; i++) {
-		for (at = &flights[i]; *at && (*at)->context != context; at = &(*at)->next)
+		for (at = &flights[i]; *at && context != ANY && (*at)->context != context; at = &(*at)->next)
 			;
 		f = *at;
 		if (f)
@@ -274,10 +338,8 @@ uint64_t sr_invoke_io_destroy(const struct sr_call_desc *d, uint64_t *a)
 	sr_received_none(&sr_self.received);
 	if (make(d, a))
 		return (uint64_t)-1;
-	while ((f = next_of(a[0]))) {
-		sr_pieces_have_landed(f->pieces, f->n, UINT64_MAX);
-		sr_free(f);
-	}
+	while ((f = next_of(a[0])))
+		end_recorded(f, INT64_MAX);
 	if (sr_map_take(&contexts, a[0]))
 		free((void *)a[0]);
 	return 0;
@@ -285,13 +347,27 @@ uint64_t sr_invoke_io_destroy(const struct sr_call_desc *d, uint64_t *a)
 
 /* ------------------------------------------------------------------ replay */
 
-static void write_again(const struct iocb *r)
+/* The program may close the descriptor before the write has ended. */
+static void note_write(uint64_t context, const struct iocb *r)
 {
-	size_t n;
-	struct iovec one;
-	const struct iovec *pieces = sr_aio_pieces(r, &one, &n);
+	const int fd = (int)r->aio_fildes;
+	struct flight *f = sr_fd_captured(fd) ? NULL : new_flight(context, r);
 
-	sr_pieces_write_again((int)r->aio_fildes, pieces, n, sr_iov_bytes(pieces, n), r->aio_offset, r->aio_rw_flags & RWF_APPEND);
+	if (!f)
+		return;
+	f->writes = true;
+	f->kept = sr_fd_keep(fd);
+	f->offset = r->aio_offset;
+	f->flags = r->aio_rw_flags & RWF_APPEND;
+	join(f);
+}
+
+static void write_again(struct flight *f, size_t bytes)
+{
+	sr_pieces_write_again(f->kept, f->pieces, f->n, bytes, f->offset, f->flags);
+	if (f->kept >= 0)
+		sr_sys_close(f->kept);
+	sr_free(f);
 }
 
 void sr_replayed_io_submit(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
@@ -300,7 +376,40 @@ void sr_replayed_io_submit(const struct sr_call_desc *d, uint64_t *a, uint64_t r
 
 	for (int64_t i = 0; i < (int64_t)result; i++) {
 		if (sr_aio_writes(list[i]))
-			write_again(list[i]);
+			note_write(a[0], list[i]);
 		list[i]->aio_key = 0; /* as the kernel does */
 	}
+}
+
+void sr_replayed_io_getevents(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	const struct io_event *events = (const struct io_event *)a[3];
+
+	for (int64_t i = 0; i < (int64_t)result; i++) {
+		struct flight *f = end_flight(a[0], events[i].obj);
+
+		if (f)
+			write_again(f, events[i].res > 0 ? (size_t)events[i].res : 0);
+	}
+}
+
+static void write_all_again(uint64_t context)
+{
+	struct flight *f;
+
+	while ((f = next_of(context)))
+		write_again(f, sr_iov_bytes(f->pieces, f->n));
+}
+
+void sr_replayed_io_destroy(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if (!result)
+		write_all_again(a[0]);
+}
+
+/* The kernel waits for them when the process ends. */
+void sr_aio_ends(void)
+{
+	if (sr_engine_is_active() && sr_engine->replays && !sr_self.depth)
+		write_all_again(ANY);
 }

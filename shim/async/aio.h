@@ -7,7 +7,7 @@
  * number: the address of a ring of a kind that none of them knows, so that they ask the kernel.
  *
  * What a read brings is recorded with the call that returns its event: nothing proves earlier that it is
- * there.  What is written is compared at io_submit, and a replay writes it there.
+ * there.  What is written is compared at io_submit, and a replay writes it when the event comes, as far as it went.
  *
  * The engines call the functions (calls.def), from any thread.
  */
@@ -30,6 +30,9 @@ size_t sr_aio_readable(struct iocb *const *list, long n);
 
 bool sr_aio_reads(const struct iocb *request);
 bool sr_aio_writes(const struct iocb *request);
+
+/* Replay: writes what the program has not been given the events of.  Call before the process ends. */
+void sr_aio_ends(void);
 
 /* The memory that a read or write is about: `one`, or the program's own list.  *n: 0 if that cannot be read. */
 const struct iovec *sr_aio_pieces(const struct iocb *request, struct iovec *one, size_t *n);

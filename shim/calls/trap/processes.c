@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "shim/async/aio.h"
 #include "shim/async/uring.h"
 #include "shim/calls/trap/make.h"
 #include "shim/calls/trap/table.h"
@@ -223,6 +224,7 @@ long sr_trapped_kill(const struct sr_trapped *c)
 long sr_trapped_exit_group(const struct sr_trapped *c)
 {
 	sr_uring_ends();
+	sr_aio_ends();
 	sr_engine_exits((int)c->a[0]);
 	return sr_make_raw(c->nr, c->a);
 }

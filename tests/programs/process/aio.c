@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -314,10 +317,53 @@ static void threads(void)
 	fprintf(out, "sums: %016lx %016lx\n", (long)sums[0], (long)sums[1]);
 }
 
+#define SIZE	 ((off_t)4 << 20) /* whose copy takes some time */
+#define CHILDREN 5
+
+static atomic_bool has_ended;
+
+/* Writes past the page cache, and sees each request end, while the file is copied because a child has changed it. */
+static void *write_on(void *of)
+{
+	const aio_context_t context = *(aio_context_t *)of;
+	unsigned char *bytes = buffer(BLOCK);
+	struct io_event event;
+	struct iocb r, *list = &r;
+
+	for (off_t at = 0; !atomic_load(&has_ended); at = (at + 33 * BLOCK) % SIZE) {
+		fill(bytes, BLOCK);
+		r = request(IOCB_CMD_PWRITE, bytes, BLOCK, at);
+		if (syscall(SYS_io_submit, context, 1, &list) != 1 || get_events(context, 1, 1, &event, NULL) != 1)
+			break;
+	}
+	return NULL;
+}
+
+static void beside_copy(void)
+{
+	aio_context_t context = set_up(4);
+	pthread_t writer;
+	int cached = file, status;
+
+	ftruncate(file, SIZE);
+	file = open(data_path, O_RDWR | O_DIRECT);
+	pthread_create(&writer, NULL, write_on, &context);
+	for (int i = 0; i < CHILDREN; i++) {
+		pid_t child = fork();
+
+		if (!child)
+			_exit(pwrite(cached, "a child", 7, SIZE + 10 * i) != 7);
+		waitpid(child, &status, 0);
+		fprintf(out, "child: %d\n", status);
+	}
+	atomic_store(&has_ended, true);
+	pthread_join(writer, NULL);
+}
+
 static const struct a_case cases[] = {
     {"cached", cached},       {"direct", direct},             {"oddities", oddities}, {"by_eventfd", by_eventfd},
     {"abandoned", abandoned}, {"through_pipe", through_pipe}, {"threads", threads},
-    {"copies", copies},
+    {"copies", copies},       {"beside_copy", beside_copy},
 };
 
 int main(int argc, char **argv)
