@@ -139,12 +139,6 @@ static void __attribute__((noinline)) begin_beside_rings(enum sr_call_number n, 
 		sr_uring_closes((int)a[0], site);
 }
 
-/* May completions come behind this call?  A replay knows it by the trace: another thread may be yet to make the ring. */
-static inline bool may_have_rings(void)
-{
-	return __builtin_expect(sr_urings, 0) || (sr_engine && sr_engine->replays);
-}
-
 uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 {
 	const struct sr_call_desc *d = &sr_calls[n];
@@ -162,7 +156,7 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 	before = t->sn;
 	result = outermost_call(t, n, a, site);
 	/* A call that is not recorded is no place at which a replay finds completions. */
-	if (may_have_rings() && t->sn != before)
+	if (__builtin_expect(sr_urings, 0) && t->sn != before)
 		sr_uring_call_ends(site);
 	if (is_shallow(n, d) || !sr_stack_has_room(t, (uintptr_t)__builtin_frame_address(0)))
 		sr_clear_stack_below(SR_STACK_CALL);
