@@ -12,6 +12,7 @@
 #include "shim/core/hooks.h"
 #include "shim/verbs/outside.h"
 #include "shim/files/own_fds.h"
+#include "shim/files/small_inputs.h"
 #include "shim/files/uncompared.h"
 #include "shim/process/children.h"
 #include "shim/threads/libraries.h"
@@ -54,9 +55,13 @@ static uint64_t own_affair(struct sr_thread *t, const struct sr_call_desc *d, ui
 {
 	uint64_t result;
 
+	if (__builtin_expect(t->late_fd, 0) && (sr_regions_on || d == &sr_calls[SR_CALL_close]))
+		sr_small_input_end(t);
 	t->selector = SR_TRAP_ALLOW;
 	result = sr_regions_on ? pinned_call(d, a) : sr_real(d, a);
 	sr_select(t);
+	if (__builtin_expect(t->late_fd, 0) && d == &sr_calls[SR_CALL_read])
+		sr_small_input_read(t, (int)a[0], (const void *)a[1], (long)result);
 	return result;
 }
 

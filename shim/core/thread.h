@@ -135,6 +135,9 @@ struct sr_thread {
 	bool raw;             /* the current call was a system call */
 	uintptr_t raw_stack;  /* ... and this was the program's stack pointer */
 	struct sr_opened_file opened; /* the last one */
+	/* Recording: a small file whose hash is not known yet (files/small_inputs.h). */
+	int late_fd; /* its descriptor + 1; 0: none */
+	struct sr_late_input *late_input;
 	/* The places of files that no other thread changes now (files/write_order.h). */
 	bool holds_files, holds_many;
 	uint32_t outputs; /* that are under way (files/last_outputs.h) */

@@ -275,6 +275,7 @@ void sr_files_ends(int dirfd, const char *path, bool link)
 	char full[320];
 	int fd;
 
+	sr_small_input_end(&sr_self);
 	if (!daemon_client || !path ||
 	    !is_regular(dirfd, path, link ? 0 : AT_SYMLINK_NOFOLLOW, &st))
 		return;
@@ -390,6 +391,7 @@ void sr_files_child_made(void)
 	struct writer w;
 	struct statx st;
 
+	sr_small_input_end(&sr_self);
 	atomic_store_explicit(&has_children, true, memory_order_relaxed);
 	if (atomic_fetch_add(&alive, 1))
 		return;
@@ -500,6 +502,7 @@ bool sr_files_opened_at(int fd, int flags, struct sr_opened_file *f)
 		sr_find_path(fd, f->path, sizeof(f->path));
 	if (!daemon_client || fd < 0 || flags & O_PATH || !is_regular(fd, "", AT_EMPTY_PATH, &st))
 		return false;
+	sr_small_input_end(&sr_self);
 	hold(&st);
 	/* Another thread may have changed it before that. */
 	if (sr_self.holds_files && !is_regular(fd, "", AT_EMPTY_PATH, &st))

@@ -19,4 +19,10 @@ struct sr_thread;
 bool sr_small_input(struct sr_thread *t, int fd, const struct statx *st, const char *path,
 		    uint32_t note, bool keep);
 
+/* Of a file that is not kept, the hash is made later: of what the program reads, if it reads all at once. */
+void sr_small_input_read(struct sr_thread *t, int fd, const void *content, long n);
+
+/* The thread goes on to another file, closes this one, or ends; outside of a section, too. */
+void sr_small_input_end(struct sr_thread *t);
+
 #endif

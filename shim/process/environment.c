@@ -21,6 +21,7 @@
 #include "shim/files/inputs.h"
 #include "shim/files/paths.h"
 #include "shim/files/private.h"
+#include "shim/files/small_inputs.h"
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
@@ -41,6 +42,8 @@ uint64_t sr_invoke_close(const struct sr_call_desc *d, uint64_t *a)
 	bool was_captured = sr_fd_captured((int)a[0]);
 	int result, error;
 
+	if ((int)a[0] == sr_self.late_fd - 1)
+		sr_small_input_end(&sr_self);
 	sr_fd_release((int)a[0]);
 	result = (int)sr_real(d, a);
 	error = errno;
@@ -219,6 +222,7 @@ uint64_t sr_invoke_openat(const struct sr_call_desc *d, uint64_t *a)
 	int fd, error;
 	bool is_file;
 
+	sr_small_input_end(&sr_self);
 	if (a[2] & O_TRUNC)
 		sr_files_ends((int)a[0], (const char *)a[1], true);
 	fd = open_really(d, a);

@@ -7,6 +7,7 @@
 #include "shim/record/serial.h"
 #include "shim/record/streams.h"
 #include "shim/threads/stdio_order.h"
+#include "shim/files/small_inputs.h"
 
 /*
  * Others may need the run token to end what they print, so this thread releases it meanwhile.
@@ -29,6 +30,7 @@ uint64_t sr_record_settle(struct sr_thread *t, bool stdio)
 	bool serial = sr_serial && sr_threaded && !t->ended;
 	uint64_t event = 0;
 
+	sr_small_input_end(t);
 	if (stdio)
 		settle_stdio(t, serial);
 	if (!sr_threaded)

@@ -16,6 +16,7 @@
 #include "shim/threads/program_threads.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/polls.h"
+#include "shim/files/small_inputs.h"
 
 struct sr_recorder sr_recorder;
 
@@ -123,6 +124,9 @@ void sr_record_end_thread(struct sr_thread *t)
 	/* Nobody needs to wait for what follows. */
 	if (sr_serial)
 		sr_token_drop(&t->run_token);
+	sr_small_input_end(t);
+	sr_free(t->late_input);
+	t->late_input = NULL;
 	if (sr_engine_is_active() && t->started && !t->silent) {
 		sr_flush_repeats(t);
 		sr_emit_check(t);

@@ -219,6 +219,30 @@ def paths(tap, place):
     tap.ok((status, out) == (1, r.stdout) and "0 divergences: exact" in err, "and replay", "%s %s %s" % (status, out, err))
 
 
+# By one call, in pieces, not at all, and open at the end.
+READS = """
+import os
+a, b, c, d = (os.open(name, os.O_RDONLY) for name in "abcd")
+print(len(os.read(os.open("e", os.O_RDONLY), 100)), len(os.read(b, 3)), len(os.read(b, 100)))
+os.close(b)
+os.close(c)
+os._exit(0)
+"""
+
+
+def hashes(tap, place):
+    trace, here = os.path.join(place, "hashes.srec"), os.path.join(place, "hashes")
+    os.makedirs(here)
+    for name in "abcde":
+        write_old(os.path.join(here, name), "the same")
+    r = subprocess.run([SREPLAY, "record", "--from-start", "-o", trace, "--", "/usr/bin/python3", "-uc", READS], cwd=here,
+                       capture_output=True, text=True)
+    lines = [json.loads(line) for line in read(os.path.join(trace, "rank-0", "files.jsonl")).splitlines()]
+    found = {line["path"]: line["xxh3"] for line in lines if line.get("path", "").startswith(os.path.realpath(here)) and "xxh3" in line}
+    tap.ok(r.stdout == "8 3 5\n" and len(found) == 5 and len(set(found.values())) == 1, "each small file has its hash, however it is read",
+           "%s %s" % (r, found))
+
+
 # A file that nobody may read or write when it is made; root may anyway.
 HIDES = """
 import os
@@ -252,6 +276,7 @@ def main():
         meeting_place(tap, place)
         paths(tap, place)
         own_umask(tap, place)
+        hashes(tap, place)
     r = another_user_can("env", "-u", "SREPLAY_SOCKET", "/usr/bin/python3", os.path.realpath(__file__))
     if r:
         tap.ok(r.returncode == 0 and r.stdout.count("\nok ") > 10, "all the same without root's rights", r.stdout + r.stderr)

@@ -23,3 +23,7 @@ bool sr_small_input(struct sr_thread *t, int fd, const struct statx *st, const c
 {
 	return false;
 }
+
+void sr_small_input_end(struct sr_thread *t)
+{
+}
