@@ -6,6 +6,7 @@
 #include "logd/trace/left_out.h"
 #include "shim/core/order.h"
 #include "shim/memory/heap.h"
+#include "shim/verbs/buffers.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/polls.h"
 #include "shim/verbs/regions.h"
@@ -390,6 +391,8 @@ static bool is_plain(const struct sr_received *r, uint32_t from, const struct sr
 
 static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 {
+	bool may_leave_out;
+
 	if (wq->ordered)
 		return complete_send(wq, wqe, wc);
 	wc->wr_id = wqe->request.wr_id;
@@ -397,11 +400,12 @@ static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 		return true; /* twice: not by a device that keeps the rules; it must not be free
 				twice */
 	wqe->request.reported = true;
+	may_leave_out = __builtin_expect(sr_leaves_out, 0) && !sr_buffers_complete(wqe);
 	if (receives_into_list(wc)) {
 		uint32_t from = wq->received->count - wq->received->unproven;
 
 		add_written(wq->received, wqe, wc->byte_len);
-		if (__builtin_expect(sr_leaves_out, 0) && is_sent_again(wq, wc))
+		if (may_leave_out && is_sent_again(wq, wc))
 			leave_out(wq->received, from);
 		wq->received->is_odd |= !is_plain(wq->received, from, wqe, wc->byte_len);
 	}

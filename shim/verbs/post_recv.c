@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* post_recv.c: receives, on queue pairs and on shared receive queues; see posting.h. */
 #include "shim/core/hooks.h"
+#include "shim/verbs/buffers.h"
 #include "shim/verbs/posting.h"
 
 /*
@@ -27,6 +28,8 @@ static int copy_recvs(struct sr_wq *wq, struct ibv_recv_wr **rest, struct ibv_re
 		copy->sg_list = sr_posting_list(wqe, copy->sg_list);
 		if (wqe)
 			copy->wr_id = (uintptr_t)wqe;
+		if (wqe && __builtin_expect(sr_leaves_out, 0))
+			sr_buffers_post(wqe);
 		if (wqe && datagrams)
 			sr_wqe_note_target(wqe);
 		else if (wqe)
@@ -48,8 +51,11 @@ static int take_back_recvs(struct ibv_recv_wr *copies, int n, const struct ibv_r
 	for (int i = refused; i < n; i++) {
 		struct sr_wqe *wqe = sr_wqe_of(copies[i].wr_id);
 
-		if (wqe)
-			sr_wqe_give_back(wqe);
+		if (!wqe)
+			continue;
+		if (sr_leaves_out)
+			sr_buffers_complete(wqe);
+		sr_wqe_give_back(wqe);
 	}
 	return refused;
 }

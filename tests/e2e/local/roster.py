@@ -188,6 +188,8 @@ ROSTER = {
     "ucx-put_bw": ucx("ucp_put_bw", "-s", "16000", "-n", "600", env=UCX_VERBS),
     "openmpi-data": openmpi("mpi_data", rounds=60),
     "mpich-data": mpich("mpi_data", {"MPIR_CVAR_NOLOCAL": "1"}, rounds=60),
+    "ib_send_bw-queues": Pair(["ib_send_bw", "-p", "PORT", "-q", "4", "-s", "512", "-n", "300"],
+                              ["ib_send_bw", "-p", "PORT", "-q", "4", "-s", "512", "-n", "300", "127.0.0.1"]),
     "ucx-sleeping": ucx("tag_lat", "-E", "sleep"),
     "ucx-get-big": ucx("ucp_get", "-s", "1000000"),
     "ucx-cswap": ucx("ucp_cswap"),

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * buffers.h: which buffers several outstanding receives have in common (record --order).
+ *
+ * A later message may have come over the one that is polled, so that a replay of its sender does not say what was found
+ * there.  Any thread; it may say so of a buffer that one receive has alone.
+ */
+#ifndef SHIM_VERBS_BUFFERS_H
+#define SHIM_VERBS_BUFFERS_H
+
+#include <stdbool.h>
+
+#include "shim/verbs/objects.h"
+
+/* The receive is about to be posted. */
+void sr_buffers_post(const struct sr_wqe *wqe);
+/* It has completed, or was refused.  Returns whether others with its buffer have not. */
+bool sr_buffers_complete(const struct sr_wqe *wqe);
+
+#endif
