@@ -27,7 +27,6 @@
 #include "shim/core/order.h"
 #include "shim/files/own_fds.h"
 #include "shim/files/own_memory.h"
-#include "shim/files/passed_fds.h"
 #include "shim/process/ids.h"
 #include "logd/base/say.h"
 #include "shim/signals/signals.h"
@@ -382,22 +381,7 @@ void sr_replayed_ioctl(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 		sr_fd_hold((int)result);
 }
 
-/* ---------------------------------------------------------------- messages */
-
-uint64_t sr_invoke_recvmsg(const struct sr_call_desc *d, uint64_t *a)
-{
-	ssize_t result = (ssize_t)sr_real(d, a);
-
-	if (result >= 0 && sr_fd_captured((int)a[0]))
-		sr_passed_fds((const struct msghdr *)a[1], sr_fd_capture);
-	return (uint64_t)result;
-}
-
-void sr_replayed_recvmsg(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
-{
-	if ((ssize_t)result >= 0)
-		sr_passed_fds((const struct msghdr *)a[1], sr_fd_hold);
-}
+/* ------------------------------------------------------------ masks of signals */
 
 /*
  * A call that sets a signal mask for its duration. Signals that the shim claims are never blocked

@@ -176,6 +176,39 @@ void sr_deliver_opened_file(struct sr_cursor *c, struct sr_opened_file *f)
 		memcpy(f->path, v.path.p, v.path.n);
 }
 
+/* struct passed_file of calls.def */
+void sr_put_passed_files(struct sr_buf *b, const struct sr_passed_files *files)
+{
+	sr_put_u32(b, files->n);
+	for (uint32_t i = 0; i < files->n; i++) {
+		const struct sr_passed_file *p = &files->list[i];
+
+		sr_put_u32(b, (uint32_t)p->fd);
+		sr_put_u32(b, (uint32_t)p->same);
+		sr_put_u64(b, (uint64_t)p->position);
+		sr_put_u32(b, p->flags);
+		sr_put_opened_file(b, &p->file);
+	}
+}
+
+void sr_deliver_passed_files(struct sr_cursor *c, struct sr_passed_files *files)
+{
+	files->n = 0;
+	for (uint32_t n = sr_get_u32(c); n && !c->bad; n--) {
+		struct sr_passed_file *p = sr_new_passed_file();
+
+		if (!p) {
+			c->bad = true;
+			return;
+		}
+		p->fd = (int32_t)sr_get_u32(c);
+		p->same = (int32_t)sr_get_u32(c);
+		p->position = (int64_t)sr_get_u64(c);
+		p->flags = sr_get_u32(c);
+		sr_deliver_opened_file(c, &p->file);
+	}
+}
+
 void sr_put_changed_files(struct sr_buf *b, bool ended)
 {
 	struct sr_list l = sr_list_begin(b);

@@ -32,6 +32,7 @@
 #include "shim/core/call.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
+#include "shim/files/passed_fds.h"
 #include "shim/process/ids.h"
 #include "shim/process/ipc.h"
 #include "shim/process/segments.h"
@@ -90,6 +91,8 @@ void sr_deliver_opened_file(struct sr_cursor *c, struct sr_opened_file *file);
 void sr_put_locked_file(struct sr_buf *b, int fd);
 void sr_deliver_locked_file(struct sr_cursor *c, int fd);
 /* The files that a child of the program has changed while the program had them open. */
+void sr_put_passed_files(struct sr_buf *b, const struct sr_passed_files *files);
+void sr_deliver_passed_files(struct sr_cursor *c, struct sr_passed_files *files);
 void sr_put_changed_files(struct sr_buf *b, bool ended);
 void sr_deliver_changed_files(struct sr_cursor *c, bool ended);
 

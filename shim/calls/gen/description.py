@@ -80,6 +80,7 @@ BY_HAND = {
     'shm_change': 'bytes',
     'aio_requests': 'aio_request[]',
     'aio_events': 'aio_event[]',
+    'passed_files': 'passed_file[]',
     'uring_requests': 'uring_request[]',
     'uring_completions': 'uring_completion[]',
 }

@@ -24,6 +24,7 @@ static const struct {
     {"memory", memory_steps},     {"threads", thread_steps}, {"files", file_steps},
     {"libc", libc_steps},         {"sockets", socket_steps}, {"signals", signal_steps},
     {"processes", process_steps},
+    {"events", event_steps, true}, {"ipc", ipc_steps, true}, {"lives", life_steps, true},
 #ifdef WITH_RINGS
     {"rings", ring_steps, true},
 #endif
