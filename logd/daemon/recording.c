@@ -172,17 +172,16 @@ static void reconnect(struct recording *r, struct connection *c, const struct sr
 		answer_hello(r);
 }
 
-static void end_image_before(struct recordings *list, const struct connection *c,
-			     const struct sr_message *hello)
+/* The image before that of this hello, of the same process, or NULL. */
+static struct recording *image_before(struct recordings *list, const struct connection *c, const struct sr_message *hello)
 {
 	struct sr_image_origin image;
 	struct recording *before;
 
 	if (!hello_image(hello, &image))
-		return;
+		return NULL;
 	before = find_recording(list, image.before);
-	if (before && before->pid == c->pid && !before->dead)
-		process_replaced(before);
+	return before && before->pid == c->pid && !before->dead ? before : NULL;
 }
 
 bool recording_hello(struct recordings *list, struct connection *c, const struct sr_message *hello,
@@ -191,7 +190,11 @@ bool recording_hello(struct recordings *list, struct connection *c, const struct
 	struct recording *known = find_recording(list, hello->process);
 	char error[sizeof(hello->text)] = "";
 	int err = hello_check(hello, body_fd, error, sizeof(error));
+	struct recording *before = err ? NULL : image_before(list, c, hello);
 
+	/* A program that another user's process executes has no other connection. */
+	if (before && before->connection == c)
+		before->connection = NULL;
 	if (!err && recording_of(list, c)) {
 		snprintf(error, sizeof(error), "this process has introduced itself already");
 		err = -EALREADY;
@@ -200,8 +203,8 @@ bool recording_hello(struct recordings *list, struct connection *c, const struct
 		reconnect(known, c, hello);
 		return false;
 	}
-	if (!err)
-		end_image_before(list, c, hello);
+	if (before)
+		process_replaced(before);
 	if (!err)
 		err = new_recording(list, c, hello, body_fd);
 	if (err)

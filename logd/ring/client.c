@@ -66,6 +66,7 @@ int sr_client_connect(struct sr_client *c, const char *socket_path, const struct
 	memset(c, 0, sizeof(*c));
 	c->state = SR_CLIENT_LIVE;
 	c->socket = c->hello_fd = -1;
+	c->given = hello->connection;
 	c->stall_timeout_ms = SR_CLIENT_STALL_TIMEOUT_MS;
 	ret = strlen(socket_path) < sizeof(c->path) ? 0 : -ENAMETOOLONG;
 	strncpy(c->path, socket_path, sizeof(c->path) - 1);

@@ -2,6 +2,7 @@
 /* Introducing the process to a daemon. */
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "logd/base/page.h"
@@ -100,6 +101,31 @@ static int map_doorbell(struct sr_client *c, int fd)
 	return 0;
 }
 
+/* An image before this one may have ended while it waited for an answer. */
+static void drop_answers(int socket)
+{
+	char answer[sizeof(struct sr_message)];
+
+	while (sr_syscall(SYS_recvfrom, socket, SR_ARG(answer), sizeof(answer), MSG_DONTWAIT, 0, 0) > 0)
+		;
+}
+
+/* The daemon serves its own user.  A process that has become another one since goes on with the connection it has. */
+static int connect_or_keep(struct sr_client *c)
+{
+	int given = c->given, fd = sr_request_connect(c->path);
+
+	c->given = 0;
+	if (!given)
+		return fd;
+	if (fd != -EACCES) {
+		sr_sys_close(given);
+		return fd;
+	}
+	drop_answers(given);
+	return given;
+}
+
 /* Connect and introduce; answer->text is the daemon's reason when its error is returned. */
 int sr_client_greet(struct sr_client *c, struct sr_message *answer)
 {
@@ -109,7 +135,7 @@ int sr_client_greet(struct sr_client *c, struct sr_message *answer)
 	int doorbell = -1, ret;
 
 	answer->text[0] = 0;
-	c->socket = sr_request_connect(c->path);
+	c->socket = connect_or_keep(c);
 	if (c->socket < 0)
 		return c->socket;
 	sr_sys_getsockopt(c->socket, SOL_SOCKET, SO_PEERCRED, &daemon, &size);

@@ -25,6 +25,7 @@ struct sr_hello {
 	bool late; /* the process ran before it was recorded */
 	const struct sr_image_origin *image;  /* NULL: it is the first image of its rank */
 	const struct sr_image_origin *parent; /* NULL: it was not forked by a recorded process */
+	int connection; /* of the image before, for one that has become another user; 0: none */
 };
 
 /* Called from any thread, with the client's lock held. */
@@ -51,6 +52,7 @@ struct sr_client {
 	enum sr_client_state state;
 	int socket;   /* -1: not connected */
 	int hello_fd; /* memfd with the hello's texts, for each new daemon */
+	int given;    /* the connection of the image before, until one is made; 0: none */
 	struct sr_message hello;
 	char path[108];
 	struct sr_doorbell *doorbell;

@@ -96,11 +96,14 @@ void sr_exec_begins(struct sr_exec *e)
 		e->made = sr_image_environment(e->envp, &next);
 	if (e->made)
 		e->envp = e->made;
+	else
+		sr_image_keep_connection();
 }
 
 void sr_exec_failed(struct sr_exec *e)
 {
 	sr_free(e->made);
+	sr_image_keep_connection();
 	sr_outputs_open();
 }
 

@@ -2,6 +2,7 @@
 #include "shim/process/image.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,15 +10,15 @@
 #include "logd/base/checksum.h"
 #include "logd/base/decimal.h"
 #include "logd/base/hex.h"
+#include "logd/base/rawsys.h"
 #include "shim/core/codec.h"
 #include "shim/core/setting.h"
 #include "shim/core/settings.h"
 #include "shim/core/variables.h"
 #include "shim/memory/heap.h"
 
-/* NUMBER,PROCESS,SNS of struct sr_image_origin.  What stands behind it came with it. */
-#define VARIABLE    "SREPLAY_IMAGE"
-#define VALUE_BYTES (sizeof(VARIABLE) + 20 + 1 + 2 * SR_PROCESS_ID_BYTES + 1 + 20 + 1)
+/* NUMBER,PROCESS,SNS of struct sr_image_origin, and a connection.  What stands behind it came with it. */
+#define VARIABLE "SREPLAY_IMAGE"
 
 #define PRELOAD "LD_PRELOAD"
 #define LIBRARY "libsreplay_verbs.so"
@@ -92,11 +93,14 @@ void sr_image_keep_settings(void)
 	}
 }
 
+/* What an exec passes, or has passed; 0: nothing. */
+static int connection;
+
 /* A variable that is not in our format counts as none. */
 static bool parse(const char *text, struct sr_image_origin *image)
 {
 	char id[2 * SR_PROCESS_ID_BYTES + 1];
-	long number, sns;
+	long number, sns, fd;
 
 	*image = (struct sr_image_origin){0};
 	if (!text || !sr_decimal(&text, INT32_MAX, &number) || *text++ != ',' ||
@@ -106,8 +110,9 @@ static bool parse(const char *text, struct sr_image_origin *image)
 	id[sizeof(id) - 1] = 0;
 	text += sizeof(id) - 1;
 	if (!number || !sr_from_hex(id, image->before, sizeof(image->before)) || *text++ != ',' ||
-	    !sr_decimal(&text, INT64_MAX, &sns) || *text)
+	    !sr_decimal(&text, INT64_MAX, &sns) || *text++ != ',' || !sr_decimal(&text, INT32_MAX, &fd) || *text)
 		return false;
+	connection = (int)fd;
 	image->number = (uint32_t)number;
 	image->sns = (uint64_t)sns;
 	return true;
@@ -116,6 +121,33 @@ static bool parse(const char *text, struct sr_image_origin *image)
 bool sr_image_begin(struct sr_image_origin *image)
 {
 	return parse(sr_variable(VARIABLE), image);
+}
+
+static void close_on_exec(bool closes)
+{
+	if (connection)
+		sr_sys_fcntl(connection, F_SETFD, closes ? FD_CLOEXEC : 0);
+}
+
+int sr_image_connection(void)
+{
+	int fd = connection;
+
+	close_on_exec(true);
+	connection = 0;
+	return fd;
+}
+
+void sr_image_pass_connection(int fd)
+{
+	connection = fd > 0 ? fd : 0;
+	close_on_exec(false);
+}
+
+void sr_image_keep_connection(void)
+{
+	close_on_exec(true);
+	connection = 0;
 }
 
 /* Programs that do not ask libc look for the auxiliary vector behind the environment: it begins with entries to ignore. */
@@ -180,6 +212,8 @@ static size_t put_added(struct sr_buf *b, char *const *envp, const struct sr_ima
 	put_text(b, id);
 	put_text(b, ",");
 	put_number(b, next->sns);
+	put_text(b, ",");
+	put_number(b, (uint64_t)connection);
 	put_end(b);
 	for (size_t i = 0; i < n_settings; i++) {
 		if (!settings[i] || find(envp, settings[i]))

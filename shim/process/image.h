@@ -22,6 +22,13 @@ struct sr_buf;
 /* Reads from the environment which image this is.  False: the first one. */
 bool sr_image_begin(struct sr_image_origin *image);
 
+/* The connection to the daemon that the image before had; 0: none.  This one may be another user's, whom the daemon refuses. */
+int sr_image_connection(void);
+
+/* Leaves this connection to the next image; until the exec fails. */
+void sr_image_pass_connection(int fd);
+void sr_image_keep_connection(void);
+
 /* Copies the settings of the recording, for the next image. */
 void sr_image_keep_settings(void);
 

@@ -47,6 +47,7 @@ bool sr_record_executes(struct sr_thread *t, struct sr_buf *what, void *site,
 	    .number = sr_recorder.image.number + 1,
 	    .sns = sr_record_highest_sn(),
 	};
+	sr_image_pass_connection(sr_recorder.client.socket);
 	memcpy(next->before, sr_recorder.client.hello.process, sizeof(next->before));
 	return sr_recorder.client.state == SR_CLIENT_LIVE;
 }

@@ -13,6 +13,7 @@
 #include "shim/files/inputs.h"
 #include "shim/kernel/tsc.h"
 #include "shim/memory/heap.h"
+#include "shim/process/image.h"
 #include "shim/record/describe.h"
 #include "shim/record/ending.h"
 #include "shim/record/streams.h"
@@ -37,6 +38,7 @@ static bool introduce_in(char *extra, const struct sr_settings *s, enum sr_recor
 	    .late = from == SR_RECORD_FROM_OPEN,
 	    .image = image,
 	    .parent = parent,
+	    .connection = image ? sr_image_connection() : 0,
 	};
 
 	if (!sr_record_describe(extra, SR_DESCRIPTION_BYTES, s, from)) {

@@ -179,7 +179,7 @@ def foreign_image(tap, place):
     with Daemon():
         trace, _ = record(place, "t", [PROGRAM, "execv"])
         shutil.rmtree(os.path.join(trace, "rank-0", "image-1"))
-        told = settings(trace, SREPLAY_IMAGE="1,%s,5" % ("0" * 32))
+        told = settings(trace, SREPLAY_IMAGE="1,%s,5,0" % ("0" * 32))
         status, out, err = run([PROGRAM, "after", "it"], SECONDS, env=told)
     tap.ok(status == 7 and "is not the process that executed this program" in err and
            not os.path.exists(os.path.join(trace, "rank-0", "image-1")), "an image of another process is refused", err)
@@ -222,6 +222,17 @@ def daemon_dies(tap, place):
            "the daemon is killed within the first image: all is recorded", "%s %s %s %s" % (out, status, again, err))
 
 
+def as_another_user(tap, place):
+    """The daemon serves one user; a program that another one's process executes goes on with the connection it has."""
+    if os.geteuid():
+        return
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "setpriv", "--no-new-privs", "id", "-u"]
+    trace, recorded = record(place, "user", command)
+    status, out, err = replay(trace, 0)
+    tap.ok(recorded[:2] == (0, b"65534\n") and (status, out) == recorded[:2] and "in 4 images, 0 divergences: exact" in err,
+           "what a process executes when it has become another user", "%s %s" % (recorded, err))
+
+
 def collected(tap, place):
     trace, recorded = record(place, "t", [PROGRAM, "chain"])
     copy = os.path.join(place, "copy.srec")
@@ -256,4 +267,4 @@ def debugged(tap, place):
 
 if __name__ == "__main__":
     run_functions([each_case, one_thread_at_a_time, numbers_go_on, by_other_programs, not_recorded, compared, first_divergence_ends,
-                   foreign_image, without_command, daemon_dies, collected, debugged])
+                   foreign_image, without_command, daemon_dies, as_another_user, collected, debugged])
