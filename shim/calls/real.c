@@ -256,6 +256,15 @@ static inline uint64_t applied(const struct sr_call_desc *d, void *f, const uint
 	return d->flags & SR_CALL_BLOCKS ? apply_interruptibly(d, f, a) : apply(d, f, a);
 }
 
+/*
+ * The program waits for a lock, in a call of its own.  Its owner may wait for a handler of this thread meanwhile: collectors of
+ * garbage stop threads so.
+ */
+static inline bool awaits_lock(const struct sr_call_desc *d)
+{
+	return d->order & SR_ORDER_RETURN && sr_self.depth == 1;
+}
+
 uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a)
 {
 	uint64_t result;
@@ -269,7 +278,7 @@ uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a)
 	sr_wait_begins(&sr_self, d, a);
 	if (__builtin_expect(sr_regions_on || sr_waits_coming, 0))
 		sr_wait_looks_again(&sr_self);
-	result = applied(d, f, a);
+	result = awaits_lock(d) ? apply_interruptibly(d, f, a) : applied(d, f, a);
 	sr_wait_ends(&sr_self);
 	return result;
 }

@@ -3,6 +3,7 @@
 #include "signals.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -408,7 +409,66 @@ static void spins_in_no_file(void)
 	printf("%d\n", ((__typeof__(&wait_for_flag))(uintptr_t)code)(&flag));
 }
 
+/* ---------------------------------------------------- threads that wait for locks */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static sem_t begun, acknowledged;
+
+static void acknowledge(int signo, siginfo_t *info, void *context)
+{
+	sem_post(&acknowledged);
+}
+
+static void *lock_one(void *which)
+{
+	sem_post(&begun);
+	if (!which) {
+		pthread_mutex_lock(&mutex);
+		pthread_mutex_unlock(&mutex);
+	} else {
+		if (which == &begun)
+			pthread_rwlock_rdlock(&rwlock);
+		else
+			pthread_rwlock_wrlock(&rwlock);
+		pthread_rwlock_unlock(&rwlock);
+	}
+	return NULL;
+}
+
+/* The owner of a lock waits for handlers of those that wait for it, as a collector of garbage does that stops all threads. */
+static void lock_waiters(void)
+{
+	void *const ways[] = {NULL, &begun, &acknowledged};
+	struct timespec late;
+	pthread_t waiters[3];
+
+	sem_init(&begun, 0, 0);
+	sem_init(&acknowledged, 0, 0);
+	set_flags(SIGUSR1, acknowledge, SA_RESTART);
+	pthread_mutex_lock(&mutex);
+	pthread_rwlock_wrlock(&rwlock);
+	for (int i = 0; i < 3; i++)
+		pthread_create(&waiters[i], NULL, lock_one, ways[i]);
+	for (int i = 0; i < 3; i++)
+		sem_wait(&begun);
+	usleep(20000);
+	clock_gettime(CLOCK_REALTIME, &late);
+	late.tv_sec += 10;
+	for (int i = 0; i < 3; i++)
+		pthread_kill(waiters[i], SIGUSR1);
+	for (int i = 0; i < 3; i++)
+		if (sem_timedwait(&acknowledged, &late))
+			exit(9); /* none came */
+	printf("three handlers\n");
+	pthread_mutex_unlock(&mutex);
+	pthread_rwlock_unlock(&rwlock);
+	for (int i = 0; i < 3; i++)
+		pthread_join(waiters[i], NULL);
+}
+
 const struct signal_case computing_cases[] = {
+    {"lock_waiters", lock_waiters},
     {"spins", spins},
     {"spins_on", spins_on},
     {"counts_till_flag", counts_till_flag},
