@@ -28,6 +28,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "collector.h"
+
 /* A bound UDP socket that has one datagram of so many bytes. */
 static int socket_with_datagram(size_t bytes)
 {
@@ -551,6 +553,20 @@ static void waits_while_code_is_loaded(void)
 	}
 }
 
+static void trap_instruction(void)
+{
+	printf("%ld\n", (long)time(NULL));
+	fflush(stdout);
+	__asm__("int3");
+}
+
+static void trap_signal(void)
+{
+	printf("%ld\n", (long)time(NULL));
+	fflush(stdout);
+	raise(SIGTRAP);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -577,6 +593,9 @@ static const struct {
     {"exit-under-an-exit", exit_under_an_exit},
     {"exit-in-a-handler-at-exit", exit_in_a_handler_at_exit},
     {"once-with-an-address", once_with_an_address},
+    {"conservative-collector", conservative_collector},
+    {"trap-instruction", trap_instruction},
+    {"trap-signal", trap_signal},
 };
 
 int main(int argc, char **argv)
