@@ -118,6 +118,18 @@ uint64_t sr_invoke_recvmsg(const struct sr_call_desc *d, uint64_t *a)
 	return (uint64_t)result;
 }
 
+uint64_t sr_invoke_recvmmsg(const struct sr_call_desc *d, uint64_t *a)
+{
+	const struct mmsghdr *messages = (const struct mmsghdr *)a[1];
+	int n = (int)sr_real(d, a), error = errno;
+
+	sr_passed_files.n = 0;
+	for (int i = 0; i < n && sr_fd_captured((int)a[0]); i++)
+		sr_passed_fds(&messages[i].msg_hdr, note);
+	errno = error;
+	return (uint64_t)(int64_t)n;
+}
+
 /* --------------------------------------------------------------------- replay */
 
 static long open_again(const struct sr_passed_file *p)
@@ -165,4 +177,12 @@ void sr_replayed_recvmsg(const struct sr_call_desc *d, uint64_t *a, uint64_t res
 {
 	if ((ssize_t)result >= 0)
 		sr_passed_fds((const struct msghdr *)a[1], take);
+}
+
+void sr_replayed_recvmmsg(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	const struct mmsghdr *messages = (const struct mmsghdr *)a[1];
+
+	for (int i = 0; i < (int)result; i++)
+		sr_passed_fds(&messages[i].msg_hdr, take);
 }

@@ -221,15 +221,20 @@ static void send_descriptors(int to, const int *fds, size_t n)
 	sendmsg(to, &m, 0);
 }
 
-static int receive_descriptors(int from, int *fds)
+static int receive_descriptors(int from, int *fds, int by_many)
 {
 	char room[CMSG_SPACE(2 * sizeof(int))] = {0}, byte;
 	struct iovec one = {&byte, 1};
 	struct msghdr m = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+	struct mmsghdr many = {.msg_hdr = m};
 	struct cmsghdr *c;
 	int n;
 
-	if (recvmsg(from, &m, MSG_CMSG_CLOEXEC) != 1 || !(c = CMSG_FIRSTHDR(&m)))
+	if (by_many ? recvmmsg(from, &many, 1, MSG_CMSG_CLOEXEC, NULL) != 1 : recvmsg(from, &m, MSG_CMSG_CLOEXEC) != 1)
+		return 0;
+	if (by_many)
+		m = many.msg_hdr;
+	if (!(c = CMSG_FIRSTHDR(&m)))
 		return 0;
 	n = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 	memcpy(fds, CMSG_DATA(c), (size_t)n * sizeof(int));
@@ -253,7 +258,7 @@ static void passes_descriptors(struct self *s)
 		if (from_child)
 			_exit(write(ends[1], "child", 5) != 5);
 	}
-	n = receive_descriptors(pair[1], got);
+	n = receive_descriptors(pair[1], got, (int)draw(s, 3) == 0);
 	mix(s, (uint64_t)n);
 	for (int i = 0; i < n; i++)
 		mix(s, (uint64_t)got[i]);
