@@ -138,7 +138,7 @@ static void copied(dev_t device, ino_t inode)
 
 void sr_uring_listen_to_copies(void)
 {
-	static struct sr_async_listener listener = {.await = await, .copied = copied};
+	static const struct sr_async_listener listener = {.await = await, .copied = copied};
 
 	sr_async_listen(&listener);
 }

@@ -3,34 +3,25 @@
 
 #include <stddef.h>
 
-#include "logd/base/lock.h"
+static const struct sr_async_listener *_Atomic listening;
 
-static struct sr_async_listener *_Atomic first;
-static struct sr_lock lock;
-
-void sr_async_listen(struct sr_async_listener *listener)
+void sr_async_listen(const struct sr_async_listener *listener)
 {
-	struct sr_async_listener *l;
-
-	sr_lock(&lock);
-	for (l = first; l && l != listener;)
-		l = l->next;
-	if (!l) {
-		listener->next = first;
-		first = listener;
-	}
-	sr_unlock(&lock);
+	listening = listener;
 }
 
 void sr_async_await(dev_t device, ino_t inode)
 {
-	for (const struct sr_async_listener *l = first; l; l = l->next)
+	const struct sr_async_listener *l = listening;
+
+	if (l)
 		l->await(device, inode);
 }
 
 void sr_async_copied(dev_t device, ino_t inode)
 {
-	for (const struct sr_async_listener *l = first; l; l = l->next)
-		if (l->copied)
-			l->copied(device, inode);
+	const struct sr_async_listener *l = listening;
+
+	if (l)
+		l->copied(device, inode);
 }
