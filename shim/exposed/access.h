@@ -23,7 +23,7 @@ NO_VECTORS static inline bool is_word(const struct insn *insn)
 	return is_register_load(insn) || insn->class == INSN_CALL || insn->class == INSN_JUMP;
 }
 
-static inline bool is_store(const struct insn *insn)
+NO_VECTORS static inline bool is_store(const struct insn *insn)
 {
 	return insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
 }
@@ -57,6 +57,12 @@ void renew(struct page *p) NO_VECTORS;
 #define LOADS_EXACT   3
 /* A loop that waits must see each change; one that only computes must get on. */
 #define REPEATS_MAX 4096
+
+/*
+ * Recording: does the thread load and store by turns, on a page that will not be passed through?  Then a snapshot costs more
+ * than it saves, as each store compares all snapshots.
+ */
+bool is_by_turns(const struct page *p) NO_VECTORS;
 
 enum back {
 	NOT_BACK,
@@ -100,12 +106,10 @@ bool fault_quickly_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t add
 /* store.c */
 /* Stores in a row before the page is passed through: together they cost as much as that. */
 #define STORES_MAX 16
-/* ... and so many that fault, of a page that was not filled before: each instruction of a loop faults 16 times, then jumps. */
-#define STORE_FAULTS_MAX 64
 /* How many there have been to this page. */
 uint32_t stores_in_a_row(uintptr_t page) NO_VECTORS;
-/* One more; not cheap: by a fault, or of a vector. */
-void note_row(uintptr_t page, bool cheap) NO_VECTORS;
+/* One more. */
+void note_row(uintptr_t page) NO_VECTORS;
 /* Recording: is the page to be passed through for the stores in a row that it has had? */
 bool is_row_due(uintptr_t page) NO_VECTORS;
 void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn);

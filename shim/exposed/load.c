@@ -224,6 +224,14 @@ NO_VECTORS void note_back(uintptr_t pc, uintptr_t addr, uint64_t registers)
 	t->recent[i].registers = registers;
 }
 
+/* Loads behind a store. */
+#define TURN_MAX 8
+
+NO_VECTORS bool is_by_turns(const struct page *p)
+{
+	return (p->reread || p->by_peers) && exposed_self.accesses_n - exposed_self.stored_at < TURN_MAX;
+}
+
 static uint32_t cost_of_load(void)
 {
 	return exposed_self.by_jump ? LOAD_BY_JUMP : LOAD_BY_FAULT;
@@ -257,7 +265,7 @@ static bool is_done_alone(const ucontext_t *uc, struct page *p, const struct ins
 	registers = registers_of(uc);
 	back = comes_back(pc, insn->address, registers);
 	note_back(pc, insn->address, registers);
-	repeat = back == BACK_SAME || (back == BACK && p->repeats < REPEATS_MAX);
+	repeat = back == BACK_SAME || (back == BACK && p->repeats < REPEATS_MAX) || (exposed_self.by_jump && is_by_turns(p));
 	if (walked || !(repeat || p->loads < alone_max(LOADS_MAX)))
 		return false;
 	if (repeat)
@@ -389,7 +397,9 @@ NO_VECTORS void renew(struct page *p)
 	p->loads = 0;
 	p->found = 0;
 	p->repeats = 0;
-	if (p->loaded)
+	if (p->loaded) {
+		p->reread |= p->fills > 0;
 		p->fills = 0;
+	}
 	p->loaded = false;
 }

@@ -71,7 +71,7 @@ NO_VECTORS static bool is_done_alone(struct load *l, const struct access *a)
 		return (now ? p->loads : 0) < alone_max(LOADS_MAX);
 	l->registers = word_registers(a->r, a->pc);
 	l->back = comes_back(a->pc, a->addr, l->registers);
-	l->repeat = l->back == BACK_SAME || (l->back == BACK && (now ? p->repeats : 0) < REPEATS_MAX);
+	l->repeat = l->back == BACK_SAME || (l->back == BACK && (now ? p->repeats : 0) < REPEATS_MAX) || is_by_turns(p);
 	return l->repeat || (now ? p->loads : 0) < alone_max(LOADS_MAX);
 }
 
@@ -168,26 +168,36 @@ NO_VECTORS static bool is_awaited(void)
 	return hooks.stored || (hooks.storing && (!hooks.orders_stores || hooks.orders_stores()));
 }
 
+/* From a general register, or what is in the thread's `operand`. */
+NO_VECTORS static void put(const struct access *a, char *to)
+{
+	const struct insn *insn = a->insn;
+
+	if (insn->class == INSN_STORE)
+		word_store(to, word_value(insn, (greg_t)a->r[insn->reg]), insn->size);
+	else
+		word_copy(to, exposed_self.probe.operand, insn->size);
+}
+
 /* Snapshots would have to be compared after it. */
 NO_VECTORS static bool store_quickly(const struct access *a)
 {
 	struct page *p = a->page;
 	bool fills = !a->partial && !p->atomics && !p->meets;
-	uint64_t value;
 
 	if (open_n || is_awaited() || !is_ordinary(a) || (!p->shadow_valid && p->digested) ||
 	    (fills && !hooks.recorded && (is_row_due(a->addr & PAGE_MASK) || is_filled_on(a->addr & PAGE_MASK))))
 		return false;
-	value = word_value(a->insn, (greg_t)a->r[a->insn->reg]);
-	word_store(backing_of(p, a->addr), value, a->insn->size);
+	put(a, backing_of(p, a->addr));
 	p->own = true;
 	if (p->shadow_valid)
-		word_store(shadow_to_change(a->addr), value, a->insn->size);
+		put(a, shadow_to_change(a->addr));
 	if (fills)
-		note_row(a->addr & PAGE_MASK, true);
+		note_row(a->addr & PAGE_MASK);
 	else if (!a->partial)
 		exposed_self.row = 0;
 	count_access(a, false);
+	exposed_self.stored_at = exposed_self.accesses_n;
 	counts.stores++;
 	return true;
 }
@@ -195,7 +205,7 @@ NO_VECTORS static bool store_quickly(const struct access *a)
 NO_VECTORS bool fault_quickly_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, uint64_t r[16], uint64_t *flags)
 {
 	struct access a = {insn, page_at(addr), pc, addr, r, false};
-	bool store = insn->class == INSN_STORE, done;
+	bool store = is_store(insn), done;
 
 	if (!store && !is_register_load(insn) && insn->class != INSN_VECTOR_LOAD && insn->class != INSN_OPERAND)
 		return false;

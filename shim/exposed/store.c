@@ -15,7 +15,7 @@ bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VE
 	char *to = backing_of(p, insn->address);
 
 	if (insn->class == INSN_VECTOR_STORE) {
-		if (!vector_get(uc, insn->reg, v, insn->size))
+		if (!vector_get(uc, insn->reg, insn->upper, v, insn->size))
 			return false;
 		word_copy(to, v, insn->size);
 	} else {
@@ -51,12 +51,11 @@ NO_VECTORS uint32_t stores_in_a_row(uintptr_t page)
 	return t->row_page == page && t->row_epoch == thread_epoch() ? t->row : 0;
 }
 
-NO_VECTORS void note_row(uintptr_t page, bool cheap)
+NO_VECTORS void note_row(uintptr_t page)
 {
 	struct exposed_thread *t = &exposed_self;
 
 	t->row = stores_in_a_row(page) + 1;
-	t->row_faults = (t->row > 1 ? t->row_faults : 0) + !cheap;
 	t->row_page = page;
 	t->row_epoch = thread_epoch();
 	if (t->row == STORES_MAX)
@@ -66,14 +65,13 @@ NO_VECTORS void note_row(uintptr_t page, bool cheap)
 /*
  * Loads from a page that is passed through are not seen, and the thread may wait there for a peer as soon as it has filled
  * the page, as a server does that clears its slots for requests.  So a page must have been filled before with no loads in
- * between, unless the stores cost a fault each, or half of one.
+ * between; or the thread has computed for long beside a region.
  */
 NO_VECTORS bool is_row_due(uintptr_t page)
 {
-	const struct exposed_thread *t = &exposed_self;
-	uint32_t row = stores_in_a_row(page);
+	const struct page *p = page_at(page);
 
-	return row >= STORES_MAX && (t->row_faults >= STORE_FAULTS_MAX || may_be_filled(page_at(page)));
+	return stores_in_a_row(page) >= STORES_MAX && (may_be_filled(p) || is_shared(p));
 }
 
 /*
@@ -118,9 +116,8 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 {
 	uintptr_t page = addr & PAGE_MASK;
 	bool fills = !is_partial(p) && may_fill(p, insn), due = fills && is_fill_due(page);
-	/* quick.c does it, mostly; all others cost some half of a fault. */
-	bool cheap = exposed_self.by_jump && insn->class == INSN_STORE;
 
+	exposed_self.stored_at = exposed_self.accesses_n;
 	/* A replay has other jumps, or none: the trace says where. */
 	if (fills && !hooks.recorded)
 		due |= is_row_due(page) || (!is_within(insn) && is_fill_next(page));
@@ -132,14 +129,12 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 		return;
 	}
 	if (fills)
-		note_row(page, cheap);
+		note_row(page);
 	if (is_within(insn) &&
 	    ((is_store(insn) && store_alone(uc, p, insn)) || (insn->class == INSN_EXCHANGE && exchange_do(uc, insn)))) {
 		check_snapshots();
 		return;
 	}
-	if (!pass_through(page) && fills) {
+	if (!pass_through(page) && fills)
 		exposed_self.row--;
-		exposed_self.row_faults -= !cheap;
-	}
 }

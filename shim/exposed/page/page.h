@@ -51,6 +51,7 @@ struct page {
 	uint8_t fills;     /* so often it was filled, with nothing else in between (fill.c) */
 	uint8_t fill_run;  /* ... as the first of so many pages */
 	bool loaded;       /* ... and since then, loads were done here */
+	bool reread;       /* that was so once, before the page was filled again */
 	uint64_t fill_epoch; /* the last of these epochs */
 	bool fetched;      /* READs of the process were to bring something there ... */
 	bool by_peers;     /* something was found there that they did not bring */

@@ -27,10 +27,11 @@ struct exposed_thread {
 	bool waits;  /* waits in the handler for memory to change */
 	uint64_t accesses_n; /* faults so far ... */
 	uint64_t armed_accesses; /* ... and when the tick was armed */
+	uint64_t stored_at;   /* ... and at its last store */
 	uint32_t stalls;      /* ticks since the thread last did something */
 	uint64_t row_epoch;
 	uint32_t delayed; /* see note_delayed() */
-	uint32_t row, row_faults; /* stores in a row, and those of them that cost as much as a fault ... */
+	uint32_t row;         /* stores in a row ... */
 	uintptr_t row_page; /* ... to this page */
 	bool silent; /* within a call */
 	bool by_jump; /* the handler was called by a probe */

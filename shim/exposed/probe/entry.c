@@ -98,8 +98,13 @@ void sr_probe_serve(struct probe_frame *f, char *vectors);
 NO_VECTORS static bool is_over(struct probe_frame *f, struct probe *s, uintptr_t addr)
 {
 	bool aside = s->insn.class == INSN_VECTOR_LOAD || s->insn.class == INSN_OPERAND;
+	bool vector_store = s->insn.class == INSN_VECTOR_STORE;
 
-	if ((aside && !s->aside) || !probe_handlers->quickly(&s->insn, s->pc, addr, f->r, &f->flags))
+	if ((aside || vector_store) && !s->aside)
+		return false;
+	if (vector_store)
+		((void (*)(void))s->aside)();
+	if (!probe_handlers->quickly(&s->insn, s->pc, addr, f->r, &f->flags))
 		return false;
 	s->served++;
 	exposed_self.probe.resume = aside ? s->aside : copy_of(s, 1);

@@ -57,7 +57,7 @@ struct probe {
 	uintptr_t back; /* where the copies lead to */
 	/*
 	 * The instruction, with the thread's `operand` as its operand. Behind it is a jump to the next one (INSN_OPERAND,
-	 * INSN_VECTOR_LOAD: the thread goes there) or ret (INSN_EXCHANGE: the handler calls it).  0: there is none.
+	 * INSN_VECTOR_LOAD: the thread goes there) or ret (INSN_EXCHANGE, INSN_VECTOR_STORE: it is called).  0: there is none.
 	 */
 	uintptr_t aside;
 	uint8_t counter; /* it reads the time-stamp counter (counter.h): its length; 0: another probe */

@@ -37,13 +37,18 @@ static bool is_worth_it(const struct insn *insn)
 		return insn->always;
 	if (insn->class == INSN_EXCHANGE)
 		return !decode_names_sp(insn);
-	return insn->class == INSN_COMPARE || insn->class == INSN_STORE || is_transfer(insn) ||
-	       insn->class == INSN_VECTOR_LOAD || insn->class == INSN_VECTOR_STORE;
+	return insn->class == INSN_COMPARE || insn->class == INSN_STORE || is_transfer(insn) || is_vector_move(insn);
 }
 
 static struct group group_of_one(uint8_t length)
 {
 	return (struct group){.n = 1, .length = length, .at = {0, length}};
+}
+
+/* A store around the caches would take the operand out of them: movntps becomes movaps, and movntdq movdqa. */
+static void store_into_cache(uint8_t *opcode)
+{
+	*opcode = *opcode == 0x2b ? 0x29 : *opcode == 0xe7 ? 0x7f : *opcode;
 }
 
 /*
@@ -57,7 +62,9 @@ static size_t put_aside(struct probe *s, uint8_t *at)
 	if (!n)
 		return 0;
 	s->aside = (uintptr_t)at;
-	if (s->insn.class == INSN_EXCHANGE) {
+	if (s->insn.class == INSN_VECTOR_STORE)
+		store_into_cache(at + s->insn.encoding.modrm_at); /* behind the segment's prefix */
+	if (s->insn.class == INSN_EXCHANGE || s->insn.class == INSN_VECTOR_STORE) {
 		at[n] = OPCODE_RET;
 		return n + 1;
 	}
@@ -65,10 +72,10 @@ static size_t put_aside(struct probe *s, uint8_t *at)
 	return n + JUMP_BYTES;
 }
 
-/* Of a vector load it only saves time. */
+/* Of vectors it only saves time. */
 static bool has_aside(const struct insn *insn)
 {
-	return insn->class == INSN_OPERAND || insn->class == INSN_EXCHANGE || insn->class == INSN_VECTOR_LOAD;
+	return insn->class == INSN_OPERAND || insn->class == INSN_EXCHANGE || is_vector_move(insn);
 }
 
 /* Writes stub and copies.  How many bytes the copies have; 0: they cannot be made, or the stub is too far. */
@@ -81,7 +88,7 @@ static size_t write_stub(struct probe *s, uint8_t *stub)
 	s->aside = 0;
 	if (n && has_aside(&s->insn)) {
 		aside = put_aside(s, copies + n);
-		n = aside || s->insn.class == INSN_VECTOR_LOAD ? n + aside : 0;
+		n = aside || is_vector_move(&s->insn) ? n + aside : 0;
 	}
 	return (s->springboard.at ? springboard_put(s, (uintptr_t)stub) : put_jump(s->jump, s->at, (uintptr_t)stub)) ? n : 0;
 }

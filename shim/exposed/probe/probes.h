@@ -31,8 +31,8 @@ struct probe_handlers {
 	/*
 	 * Before that: a load or comparison that finds what the program knows already, or a store on which nothing else
 	 * depends, is done at once.  What a vector load finds is put into the thread's `operand`, for a copy of the
-	 * instruction.  False: nothing has been done.  r: the registers by their numbers.  In general registers only
-	 * (NO_VECTORS).
+	 * instruction; what a vector store stores is there already.  False: nothing has been done.  r: the registers by
+	 * their numbers.  In general registers only (NO_VECTORS).
 	 */
 	bool (*quickly)(const struct insn *insn, uintptr_t pc, uintptr_t addr, uint64_t r[16], uint64_t *flags);
 	/*

@@ -17,11 +17,6 @@ static bool is_move_or_compare(const struct insn *i)
 	return i->class == INSN_LOAD || i->class == INSN_STORE || i->class == INSN_COMPARE;
 }
 
-static bool is_of_vectors(const struct insn *i)
-{
-	return i->class == INSN_VECTOR_LOAD || i->class == INSN_VECTOR_STORE;
-}
-
 /*
  * Do the prefixes leave the instruction what the table says it is?  Behind rep a move is another instruction, if any;
  * before an exchange with lock it is only a hint (xacquire).  Instructions of vectors have it as a part of their opcode.
@@ -39,7 +34,7 @@ static bool has_known_prefixes(const struct insn *i)
 			return false;
 		return i->class == INSN_OPERAND || (e->evex & (EVEX_ZERO | EVEX_MASK | EVEX_NO_V)) == EVEX_NO_V;
 	}
-	if (e->kind == ENCODED_VEX || is_of_vectors(i))
+	if (e->kind == ENCODED_VEX || is_vector_move(i))
 		return true;
 	return i->class == INSN_OPERAND || (i->class == INSN_EXCHANGE && e->lock);
 }
@@ -63,7 +58,7 @@ static void find_register(struct insn *insn, uint8_t modrm)
 	const struct encoding *e = &insn->encoding;
 
 	insn->reg = (uint8_t)((modrm >> 3 & 7) | (e->rex & REX_R) << 1);
-	if (is_of_vectors(insn))
+	if (is_vector_move(insn))
 		insn->reg |= e->high;
 	if (e->has_rex || insn->has_immediate || !is_move_or_compare(insn) || insn->reg < 4 ||
 	    (insn->class == INSN_LOAD ? insn->to_size : insn->size) != 1)
@@ -118,6 +113,7 @@ void decode_bytes(const uint8_t *code, uintptr_t pc, struct insn *insn)
 	insn->always = flags & OPCODE_ALWAYS && !(e->kind == ENCODED_EVEX && e->evex & EVEX_MASK);
 	insn->align = flags & OPCODE_ALIGNED ? insn->size - 1 : 0;
 	insn->vex = e->kind != ENCODED_LEGACY;
+	insn->upper = insn->class == INSN_VECTOR_STORE && e->map == 1 && e->opcode == MOVHPS;
 	insn->has_immediate = e->immediate_bytes;
 	insn->immediate = signed_at(code + e->immediate_at, e->immediate_bytes);
 	find_register(insn, code[e->modrm_at]);

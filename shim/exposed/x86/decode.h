@@ -29,6 +29,7 @@ struct insn {
 	uint8_t reg;
 	bool high;   /* reg is one of ah, ch, dh, bh */
 	bool vex;    /* INSN_VECTOR_LOAD: clears the register above what it loads */
+	bool upper;  /* INSN_VECTOR_STORE: of the register's bytes 8 to 15 */
 	bool repeat; /* INSN_STRING: rcx times */
 	uintptr_t source; /* INSN_STRING: 0 for stos */
 	int64_t immediate;
@@ -36,6 +37,11 @@ struct insn {
 	struct operand operand;
 	struct encoding encoding;
 };
+
+static inline bool is_vector_move(const struct insn *insn)
+{
+	return insn->class == INSN_VECTOR_LOAD || insn->class == INSN_VECTOR_STORE;
+}
 
 /* It goes on at an address that it loads. */
 static inline bool is_transfer(const struct insn *insn)

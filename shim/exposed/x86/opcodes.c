@@ -133,6 +133,7 @@ static const struct opcode two_bytes[256] = {
     [0xbc] = READ(V, 0), READ(V, 0), /* bsf, bsr */
     [0xbe] = LOAD(BYTE, OPCODE_SIGN | OPCODE_EXTENDS), LOAD(WORD, OPCODE_SIGN | OPCODE_EXTENDS), /* movsx */
     [0xc0] = EXCHANGE(BYTE, 0), EXCHANGE(V, 0), /* xadd */
+    [0xc3] = STORE(D_OR_Q, 0), /* movnti */
     [0xc7] = GROUP(GROUP_9),
 };
 
@@ -168,8 +169,10 @@ static const struct opcode vectors_0f[256][4] = {
     [0x10] = {LD(FULL), LD(FULL), LD(DWORD), LD(QWORD)}, /* movups, movupd, movss, movsd */
     [0x11] = {ST(FULL), ST(FULL), ST(DWORD), ST(QWORD)},
     [0x12] = {FP(QWORD), FP(QWORD), FP(FULL), FP(FULL_BUT_128)}, /* movlps, movlpd, movsldup, movddup */
+    [0x13] = {ST(QWORD), ST(QWORD)}, /* movlps */
     [0x14 ... 0x15] = {FP(FULL), FP(FULL)}, /* unpck?ps */
     [0x16] = {FP(QWORD), FP(QWORD), FP(FULL)}, /* movhps, movhpd, movshdup */
+    [MOVHPS] = {ST(QWORD), ST(QWORD)},
     [0x28] = {LDA(FULL), LDA(FULL)}, /* movaps, movapd */
     [0x29] = {STA(FULL), STA(FULL)},
     [0x2a] = {MMX(QWORD), MMX(QWORD), FP(D_OR_Q), FP(D_OR_Q)}, /* cvtsi2ss */

@@ -84,6 +84,8 @@ struct opcode {
 
 #define INSN_BYTES_MAX 15
 
+#define MOVHPS 0x17 /* 0f 17: a store of the register's bytes 8 to 15 */
+
 /* An instruction's bytes, taken apart. */
 struct encoding {
 	struct opcode op;

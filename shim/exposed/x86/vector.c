@@ -102,12 +102,13 @@ static void use(char *frame, uint32_t component)
 		memcpy(frame + HEADER, &bits, sizeof(bits));
 }
 
-bool vector_get(const ucontext_t *uc, unsigned int reg, void *to, unsigned int size)
+bool vector_get(const ucontext_t *uc, unsigned int reg, bool upper, void *to, unsigned int size)
 {
 	struct piece p[3];
 	int n = pieces_of(reg, p);
 	char *frame = frame_of(uc), *out = to;
 
+	p[0].at += upper ? 8 : 0;
 	for (int i = 0; i < n && size; i++) {
 		uint32_t part = size < p[i].size ? size : p[i].size;
 

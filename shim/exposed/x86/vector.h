@@ -14,8 +14,8 @@
 /* Asks cpuid for the frame's layout.  Call it before the program's cpuid is trapped and answered from a trace. */
 void vector_start(void);
 
-/* False if the frame does not have the register. */
-bool vector_get(const ucontext_t *uc, unsigned int reg, void *to, unsigned int size);
+/* False if the frame does not have the register.  upper: from its byte 8 on, 8 bytes. */
+bool vector_get(const ucontext_t *uc, unsigned int reg, bool upper, void *to, unsigned int size);
 
 /* Puts size bytes, and clears those above up to the end of the register (vex) or of its first 16 bytes. */
 bool vector_put(ucontext_t *uc, unsigned int reg, const void *from, unsigned int size, bool vex);

@@ -62,7 +62,7 @@ NO_VECTORS static void compare(greg_t *flags, uint64_t a, uint64_t b, unsigned i
 	*flags = (greg_t)(((uint64_t)*flags & ~ARITHMETIC_FLAGS) | (f & ARITHMETIC_FLAGS));
 }
 
-void word_copy(void *to, const void *from, size_t n)
+NO_VECTORS void word_copy(void *to, const void *from, size_t n)
 {
 	char *t = to;
 	const char *f = from;

@@ -51,7 +51,7 @@ NO_VECTORS static inline void word_store(void *p, uint64_t v, unsigned int size)
  * Copies word by word, upwards, in as few accesses as possible.  A processor promises no more of a vector than of its
  * words.
  */
-void word_copy(void *to, const void *from, size_t n);
+void word_copy(void *to, const void *from, size_t n) NO_VECTORS;
 
 /* The instruction's other operand: its immediate, or that of its register. */
 uint64_t word_value(const struct insn *insn, greg_t reg) NO_VECTORS;

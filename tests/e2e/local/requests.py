@@ -15,11 +15,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import Tap, replay
 from order import record
 
-RANKS = 3
+RANKS, ROUNDS = 3, 25
 
 
-def problem(directory, run, rounds, options):
-    trace, outputs, wrong = record(directory, "requests-%d" % run, RANKS, ["patterns", "requests", str(rounds)], options)
+def problem(directory, pattern, run, rounds, options):
+    trace, outputs, wrong = record(directory, "requests-%d" % run, RANKS, ["patterns", pattern, str(rounds)], options)
     for rank, output in enumerate(outputs):
         status, out, err = replay(trace, rank)
         if not wrong and (status != 0 or out != output or "0 divergences: exact" not in err):
@@ -29,13 +29,13 @@ def problem(directory, run, rounds, options):
 
 def main():
     tap, runs = Tap(), int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    # Without probes each store is a fault, and so many are passed through after all. A tick finds that the server waits: the
-    # first request comes after that.
-    for name, rounds, options in ("by jump", 25, ""), ("by fault", 1, "--probes=off"):
-        with tempfile.TemporaryDirectory() as directory:
-            os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
-            problems = [p for p in (problem(directory, n, rounds, options) for n in range(runs)) if p]
-            tap.ok(not problems, "%s: %d recordings, all replays exact" % (name, runs), "\n".join(problems))
+    for pattern in "requests", "vectors":
+        for name, options in ("by jump", ""), ("by fault", "--probes=off"):
+            with tempfile.TemporaryDirectory() as directory:
+                os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+                problems = [p for p in (problem(directory, pattern, n, ROUNDS, options) for n in range(runs)) if p]
+                what = "%s, %s: %d recordings, all replays exact" % (pattern, name, runs)
+                tap.ok(not problems, what, "\n".join(problems))
     tap.finish()
 
 

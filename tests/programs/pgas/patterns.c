@@ -9,6 +9,7 @@
  *   ring      a ring whose head is written remotely and read with no call in between
  *   mailbox   slots on one page: peers fill theirs, this CPU empties them
  *   requests  this CPU clears a whole page, and waits there for what peers then write
+ *   vectors   the same, with stores of vectors
  *   seqlock   two pages under a sequence number that a peer writes
  *   ticket    a counter that peers add to, and this CPU reads
  *   steal     SReplay's listing 1: an idle rank asks for work, and polls for the answer
@@ -241,13 +242,28 @@ static void mailbox(void)
 /* ---------------------------------------------------------------- requests */
 
 /* Word 0 is the round.  All in one page. */
-static void requests_server(volatile uint64_t *page)
+static void clear_words(volatile uint64_t *page)
+{
+	for (uint64_t w = 1; w < WORDS; w++)
+		page[w] = 0;
+}
+
+static void clear_vectors(volatile uint64_t *page)
+{
+	typedef uint64_t vector __attribute__((vector_size(16), may_alias));
+	volatile vector *v = (volatile vector *)page;
+
+	page[1] = 0;
+	for (uint64_t i = 1; i < WORDS / 2; i++)
+		v[i] = (vector){0};
+}
+
+static void requests_server(volatile uint64_t *page, void (*clear)(volatile uint64_t *page))
 {
 	uint64_t peers = (uint64_t)pgas_ranks() - 1, seen;
 
 	for (uint64_t i = 1; i <= rounds; i++) {
-		for (uint64_t w = 1; w < WORDS; w++)
-			page[w] = 0;
+		clear(page);
 		page[0] = i;
 		for (uint64_t p = 1; p <= peers; p++) {
 			while (!page[WORDS - 8 * p])
@@ -275,16 +291,26 @@ static void requests_client(uint64_t *page, uint64_t *out, uint64_t *got)
 	}
 }
 
-static void requests(void)
+static void serve_requests(void (*clear)(volatile uint64_t *page))
 {
 	uint64_t *page = pgas_shared(sizeof(uint64_t[2 * WORDS])), *out = pgas_private(64), *got = pgas_private(64);
 
 	page = (uint64_t *)(((uintptr_t)page + 4095) & ~4095ul);
 	pgas_barrier();
 	if (pgas_rank() == 0)
-		requests_server(page);
+		requests_server(page, clear);
 	else
 		requests_client(page, out, got);
+}
+
+static void requests(void)
+{
+	serve_requests(clear_words);
+}
+
+static void vectors(void)
+{
+	serve_requests(clear_vectors);
 }
 
 /* ----------------------------------------------------------------- seqlock */
@@ -506,7 +532,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } patterns[] = {
-    {"flag", flag},     {"ring", ring},   {"mailbox", mailbox}, {"requests", requests},
+    {"flag", flag},     {"ring", ring},   {"mailbox", mailbox}, {"requests", requests}, {"vectors", vectors},
     {"seqlock", seqlock}, {"ticket", ticket}, {"steal", steal}, {"order", order},
 };
 

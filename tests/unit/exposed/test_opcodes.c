@@ -354,7 +354,7 @@ static void compare_move(const uint8_t *bytes, const struct reading *z, const st
 		CHECK(insn->to_size == z->reg->size / 8);
 		break;
 	case INSN_STORE:
-		CHECK(z->i.mnemonic == ZYDIS_MNEMONIC_MOV);
+		CHECK(z->i.mnemonic == ZYDIS_MNEMONIC_MOV || z->i.mnemonic == ZYDIS_MNEMONIC_MOVNTI);
 		break;
 	default:
 		CHECK(z->i.mnemonic == (insn->test ? ZYDIS_MNEMONIC_TEST : ZYDIS_MNEMONIC_CMP));
@@ -377,11 +377,13 @@ static unsigned int vector_operands(const struct reading *z)
 static void compare_vector(const uint8_t *bytes, const struct reading *z, const struct insn *insn)
 {
 	static const ZydisMnemonic others[] = {ZYDIS_MNEMONIC_LDDQU, ZYDIS_MNEMONIC_VLDDQU, ZYDIS_MNEMONIC_MOVNTDQA, ZYDIS_MNEMONIC_VMOVNTDQA, 0};
+	static const ZydisMnemonic uppers[] = {ZYDIS_MNEMONIC_MOVHPS, ZYDIS_MNEMONIC_MOVHPD, ZYDIS_MNEMONIC_VMOVHPS, ZYDIS_MNEMONIC_VMOVHPD, 0};
 
 	CHECK(vector_operands(z) == 1);
 	CHECK(z->i.meta.category == ZYDIS_CATEGORY_DATAXFER || is_any(z->i.mnemonic, others));
 	CHECK(!may_fail_or_skip(z));
 	CHECK(insn->vex == (z->i.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY));
+	CHECK(insn->upper == is_any(z->i.mnemonic, uppers));
 	compare_register(bytes, z, insn);
 }
 

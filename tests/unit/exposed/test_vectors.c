@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_vectors.c: stores of vectors, and around the caches, into an exposed region, by faults and then by jumps.  Each
+ * writes its bytes and no others, the program is known to know them, and a page that was never filled before is not passed
+ * through for them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shim/exposed/page/lock.h"
+#include "tests/unit/exposed/simulator.h"
+
+#define PAGE_BYTES 4096
+#define ROUNDS	   200
+
+typedef void store_function(volatile void *to, const void *from);
+
+/* The value comes from `from`; two instructions are behind the store that a jump may lie over. */
+#define STORE(name, load, store) \
+	store_function name; \
+	__asm__(".text\n.p2align 8, 0x90\n" #name ": mov (%rsi), %rax\n " load "\n " store "\n" \
+		" lea 8(%rdi), %r10\n lea 8(%rdi), %r10\n vzeroupper\n ret\n");
+
+#define X "vmovdqu (%rsi), %xmm5"
+#define Y "vmovdqu (%rsi), %ymm14"
+#define Z "vmovdqu64 (%rsi), %zmm21"
+
+/* S(name, load, store, offset in `from`, bytes) */
+#define STORES(S) \
+	S(do_movups, X, "movups %xmm5, (%rdi)", 0, 16) \
+	S(do_movaps, X, "movaps %xmm5, (%rdi)", 0, 16) \
+	S(do_movupd, X, "movupd %xmm5, (%rdi)", 0, 16) \
+	S(do_movdqu, X, "movdqu %xmm5, (%rdi)", 0, 16) \
+	S(do_movdqa, X, "movdqa %xmm5, (%rdi)", 0, 16) \
+	S(do_movntdq, X, "movntdq %xmm5, (%rdi)", 0, 16) \
+	S(do_movntps, X, "movntps %xmm5, (%rdi)", 0, 16) \
+	S(do_movntpd, X, "movntpd %xmm5, (%rdi)", 0, 16) \
+	S(do_movnti, X, "movnti %rax, (%rdi)", 0, 8) \
+	S(do_movnti_4, X, "movnti %eax, (%rdi)", 0, 4) \
+	S(do_movlps, X, "movlps %xmm5, (%rdi)", 0, 8) \
+	S(do_movhps, X, "movhps %xmm5, (%rdi)", 8, 8) \
+	S(do_movhpd, X, "movhpd %xmm5, (%rdi)", 8, 8) \
+	S(do_movq, X, "movq %xmm5, (%rdi)", 0, 8) \
+	S(do_movd, X, "movd %xmm5, (%rdi)", 0, 4) \
+	S(do_movss, X, "movss %xmm5, (%rdi)", 0, 4) \
+	S(do_movsd, X, "movsd %xmm5, (%rdi)", 0, 8) \
+	S(do_vmovups_16, X, "vmovups %xmm5, (%rdi)", 0, 16) \
+	S(do_vmovhps, X, "vmovhps %xmm5, (%rdi)", 8, 8) \
+	S(do_vmovups, Y, "vmovups %ymm14, (%rdi)", 0, 32) \
+	S(do_vmovaps, Y, "vmovaps %ymm14, (%rdi)", 0, 32) \
+	S(do_vmovdqu, Y, "vmovdqu %ymm14, (%rdi)", 0, 32) \
+	S(do_vmovdqa, Y, "vmovdqa %ymm14, (%rdi)", 0, 32) \
+	S(do_vmovntdq, Y, "vmovntdq %ymm14, (%rdi)", 0, 32) \
+	S(do_vmovntps, Y, "vmovntps %ymm14, (%rdi)", 0, 32)
+#define STORES_512(S) \
+	S(do_vmovups_512, Z, "vmovups %zmm21, (%rdi)", 0, 64) \
+	S(do_vmovdqa_512, Z, "vmovdqa64 %zmm21, (%rdi)", 0, 64) \
+	S(do_vmovntdq_512, Z, "vmovntdq %zmm21, (%rdi)", 0, 64) \
+	S(do_vmovhps_evex, Z, "vmovhps %xmm21, (%rdi)", 8, 8)
+
+#define DEFINE(name, load, store, offset, bytes) STORE(name, load, store)
+#define ROW(name, load, store, offset, bytes)	 {#name, name, offset, bytes, false},
+#define ROW_512(name, load, store, offset, bytes) {#name, name, offset, bytes, true},
+
+STORES(DEFINE)
+STORES_512(DEFINE)
+
+static const struct store {
+	const char *name;
+	store_function *f;
+	unsigned int offset, bytes;
+	bool avx512;
+} stores[] = {STORES(ROW) STORES_512(ROW_512)};
+
+static volatile uint64_t *user, *dma;
+
+static void ignore(const struct sr_exposed_event *e)
+{
+}
+
+static int set_up(void **state)
+{
+	static const struct sr_exposed_hooks h = {.event = ignore, .patches = true};
+
+	if (!map_for_nic(PAGE_BYTES, &user, &dma))
+		return -1;
+	take_faults();
+	return sr_exposed_init(&h) || sr_exposed_add((void *)user, PAGE_BYTES) != SR_EXPOSED_OK;
+}
+
+static struct sr_exposed_counts counts_now(void)
+{
+	struct sr_exposed_counts c;
+
+	sr_exposed_get_counts(&c);
+	return c;
+}
+
+static bool is_possible(const struct store *s)
+{
+	return !s->avx512 || __builtin_cpu_supports("avx512vl");
+}
+
+/* What memory must be after it, and is; the place is another one each time. */
+static void one_store(const struct store *s, uint64_t *rnd, unsigned char expected[PAGE_BYTES])
+{
+	static _Alignas(64) unsigned char from[64];
+	size_t at = random_below(rnd, PAGE_BYTES / 64) * 64;
+
+	for (size_t i = 0; i < sizeof(from); i++)
+		from[i] = (unsigned char)random_below(rnd, 256);
+	memcpy(expected + at, from + s->offset, s->bytes);
+	s->f((volatile char *)user + at, from);
+	assert_memory_equal((void *)dma, expected, PAGE_BYTES);
+}
+
+static void rounds(const struct store *s, uint64_t *rnd, bool with_calls)
+{
+	static unsigned char expected[PAGE_BYTES];
+	struct sr_exposed_counts before = counts_now(), after;
+
+	memcpy(expected, (void *)dma, PAGE_BYTES);
+	for (int i = 0; i < ROUNDS; i++) {
+		one_store(s, rnd, expected);
+		if (with_calls)
+			sr_exposed_observe();
+	}
+	after = counts_now();
+	if (after.stores - before.stores != ROUNDS)
+		print_error("%s: %d stores alone\n", s->name, (int)(after.stores - before.stores));
+	assert_int_equal(after.faults - before.faults, ROUNDS);
+	assert_int_equal(after.stores - before.stores, ROUNDS);
+	assert_int_equal(after.pass_throughs, before.pass_throughs);
+}
+
+/* A load finds what a store has left, and nothing new. */
+static void all_is_known(void)
+{
+	uint64_t values = counts_now().values, sum = 0;
+
+	for (size_t i = 0; i < PAGE_BYTES / 8; i++)
+		sum += user[i] != dma[i];
+	assert_int_equal(sum, 0);
+	assert_int_equal(counts_now().values, values);
+	sr_exposed_observe();
+}
+
+static void test_stores(void **state)
+{
+	uint64_t rnd = 1;
+
+	for (size_t k = 0; k < sizeof(stores) / sizeof(*stores); k++) {
+		struct sr_exposed_counts before, after;
+
+		if (!is_possible(&stores[k]))
+			continue;
+		(void)user[1];
+		before = counts_now();
+		rounds(&stores[k], &rnd, true);
+		rounds(&stores[k], &rnd, false);
+		after = counts_now();
+		if (after.jumps != before.jumps + 1)
+			print_error("%s: no jump\n", stores[k].name);
+		assert_int_equal(after.jumps, before.jumps + 1);
+		assert_int_equal(after.by_jump - before.by_jump, 2 * ROUNDS - 16);
+		all_is_known();
+	}
+}
+
+/* With a snapshot open, which must be compared after each store, the handler does it. */
+static void test_beside_a_snapshot(void **state)
+{
+	static unsigned char expected[PAGE_BYTES];
+	uint64_t rnd = 2;
+
+	for (size_t k = 0; k < sizeof(stores) / sizeof(*stores); k++) {
+		if (!is_possible(&stores[k]))
+			continue;
+		for (size_t i = 0; i < 200; i++)
+			(void)user[i];
+		memcpy(expected, (void *)dma, PAGE_BYTES);
+		for (int i = 0; i < 20; i++)
+			one_store(&stores[k], &rnd, expected);
+		all_is_known();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_stores),
+	    cmocka_unit_test(test_beside_a_snapshot),
+	};
+
+	/* 77: it is skipped. */
+	return __builtin_cpu_supports("avx2") ? cmocka_run_group_tests(tests, set_up, NULL) : 77;
+}
