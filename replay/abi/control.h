@@ -40,7 +40,10 @@
 /* In front of a poll's record whose completions do not say whose they are: struct sr_replay_pick. */
 #define SR_REC_REPLAY_PICK      36
 
-/* The completions of the poll with this SN are of this queue pair's receive (1) or send queue (0). */
+/*
+ * The completions of the poll with this SN are of this queue pair's receive (1) or send queue (0).  qp_num SR_PICK_LEFT_OUT:
+ * nobody knows, because the trace of the rank `receives` ends early.
+ */
 struct sr_replay_pick {
 	uint64_t sn;
 	uint32_t qp_num, receives;

@@ -190,7 +190,8 @@ static int take_picked(void *argument, const struct sr_picked *p)
 	if (!m->group[p->rank])
 		return 0;
 	return sr_draft_add(m->draft, SR_PLAN_PICK, p->rank, p->at.thread,
-			    &(struct sr_plan_pick){.sn = p->at.sn, .qp_num = p->qp_num, .receives = p->receives});
+			    &(struct sr_plan_pick){.sn = p->at.sn, .qp_num = p->qp_num,
+						  .receives = p->qp_num == SR_PICK_LEFT_OUT ? (uint32_t)p->cut : p->receives});
 }
 
 static int take_places(void *argument, int32_t number, uint32_t thread,

@@ -100,6 +100,11 @@ static void fill_pick(struct sr_thread *t, const struct call *c)
 
 	if (c->n != SR_CALL_poll_cq || n <= 0 || wc->qp_num != SR_PICK_LEFT_OUT)
 		return;
+	if (pick->sn == t->sn && pick->qp_num == SR_PICK_LEFT_OUT) {
+		sr_replay_claim_report();
+		sr_replay_page->report.sender = (int32_t)pick->receives;
+		sr_replay_diverge(t, SR_REPLAY_CAUSES_END, c->found, c->found);
+	}
 	if (pick->sn != t->sn || !sr_group_fill_pick(t, pick, cq->context, wc, n))
 		sr_replay_diverge_from_group(t, SR_REPLAY_NOT_PRODUCED, c->found);
 	for (int i = 0; i < n; i++) {

@@ -271,6 +271,7 @@ static int read_rank(struct sr_links *l, size_t rank, struct sr_trace *t,
 				   bad == -ENOMEM ? "no memory left" : strerror(-bad));
 	r->records = sr_log_rank_records(log);
 	r->picked = sr_log_rank_take_picked(log, &r->picked_n);
+	r->is_cut = sr_log_rank_cut(log);
 	sr_log_rank_close(log);
 	sr_keymap_free(&p.by_address);
 	sr_keymap_free(&p.cm_peers);

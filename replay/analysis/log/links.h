@@ -56,6 +56,7 @@ struct sr_links_rank {
 	/* In their order: how many completions of which queues do not say whose they are. */
 	struct sr_picked_payload *picked;
 	size_t picked_n;
+	bool is_cut; /* its trace ends before it did */
 	uint64_t records;
 };
 

@@ -30,7 +30,7 @@
 #include "replay/abi/group.h"
 
 /* Raised with every change; a plan of another version is made anew. */
-#define SR_PLAN_VERSION 2
+#define SR_PLAN_VERSION 3
 
 /* A rank that the trace does not tell: see SR_PLAN_AMBIGUOUS. */
 #define SR_PLAN_UNKNOWN (-2)
@@ -140,8 +140,8 @@ struct sr_plan_place {
 /* The completions of this poll do not say whose they are: this send (0) or receive queue's (1). */
 struct sr_plan_pick {
 	uint64_t sn;
-	uint32_t qp_num;
-	uint32_t receives;
+	uint32_t qp_num; /* SR_PICK_LEFT_OUT: that cannot be told, because a rank's trace ends early */
+	uint32_t receives; /* ... and then that rank */
 };
 
 /* Precedes the records of each file. */

@@ -191,8 +191,9 @@ struct sr_clocked {
 struct sr_picked {
 	size_t rank;
 	struct sr_position at;
-	uint32_t qp_num;
+	uint32_t qp_num; /* SR_PICK_LEFT_OUT: that cannot be told, because the trace of `cut` ends early */
 	bool receives;
+	int32_t cut; /* number of a rank */
 };
 
 /* A call that was wanted. */

@@ -338,6 +338,20 @@ static void go_on_without_datagram(struct process *p, struct rank *r)
 	r->blocked_qp->by_length = true;
 }
 
+/* The rank's own trace ends before it says how many of each queue came, or another one before what it waits for. */
+static int end_at_pick(struct process *p, size_t rank)
+{
+	struct sr_picked lost = {.rank = rank, .at = *sr_knowledge_now(p->knowledge, rank), .qp_num = SR_PICK_LEFT_OUT};
+	const struct sr_links_rank *cut = &p->links->ranks[rank];
+
+	p->ranks[rank].over = true;
+	p->counts->unmatched++;
+	for (size_t i = 0; i < p->n && !cut->is_cut; i++)
+		cut = &p->links->ranks[i];
+	lost.cut = cut->number;
+	return cut->is_cut && p->hooks->picked ? p->hooks->picked(p->hooks->argument, &lost) : 0;
+}
+
 /*
  * All ranks are blocked.  A receive may lack its send.  Clock orders cannot block in a trace of
  * one run.
@@ -353,14 +367,9 @@ static int unblock(struct process *p)
 		go_on_without_datagram(p, &p->ranks[i]);
 		return 0;
 	}
-	/* Its own trace ends before it says how many of each queue came, or another one before what it waits for. */
-	for (i = 0; i < p->n; i++) {
-		if (p->ranks[i].over || p->ranks[i].blocked != BY_PICK)
-			continue;
-		p->ranks[i].over = true;
-		p->counts->unmatched++;
-		return 0;
-	}
+	for (i = 0; i < p->n; i++)
+		if (!p->ranks[i].over && p->ranks[i].blocked == BY_PICK)
+			return end_at_pick(p, i);
 	for (i = 0; i < p->n; i++) {
 		struct qp *q = p->ranks[i].blocked_qp;
 

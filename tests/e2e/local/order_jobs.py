@@ -235,6 +235,13 @@ def killed(tap, directory, is_full):
         tap.ok(not problem and " killed " in text, "%s killed: each is exact up to its last event whose causes were recorded" % what, problem + text)
 
 
+def cut_before_counts(tap, directory):
+    """Where completions do not say whose they are, the trace ends before it says how many of each queue there are."""
+    for name in "mesh", "product":
+        problem, text = try_one(directory, 3, ["classics", name, "600"], "cut", 0)
+        tap.ok(not problem, "classics %s, traces cut short: each is exact up to its last event whose causes were recorded" % name, problem + text)
+
+
 def ends_in_a_loop(tap, directory):
     """What ranks wait for in a loop without calls is of ranks whose traces are cut short before."""
     trace, outputs, status, said = record(directory, "loop", 4, ["guppie", "12", "64"])
@@ -254,6 +261,7 @@ def main():
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         many_ranks(tap, directory, is_full)
         killed(tap, directory, is_full)
+        cut_before_counts(tap, directory)
         ends_in_a_loop(tap, directory)
     tap.finish()
 
