@@ -15,7 +15,7 @@
 
 #define SR_PROTOCOL_MAGIC   0x736c6f67u /* "slog" */
 /* Another one with each change here, and with each new record: a daemon decodes what it writes. */
-#define SR_PROTOCOL_VERSION 10u
+#define SR_PROTOCOL_VERSION 11u
 #define SR_PROCESS_ID_BYTES 16
 #define SR_SESSION_BYTES    16
 
