@@ -44,6 +44,7 @@
 #include "shim/calls/real.h"
 #include "shim/record/record.h"
 #include "shim/files/inherited.h"
+#include "shim/files/mapped_outputs.h"
 #include "shim/process/executable.h"
 #include "shim/process/image.h"
 #include "shim/process/restart.h"
@@ -106,6 +107,7 @@ static bool prepare(void)
 	sr_heap_on_mapping_end(sr_mr_doubt);
 	sr_heap_on_mapping_end(sr_regions_mapping_ends);
 	sr_shared_start();
+	sr_mapped_outputs_start();
 	sr_place_set_hook(sr_heap_place_mapping);
 	/*
 	 * The handler that is registered first runs last: after those of the program and the
@@ -307,6 +309,7 @@ static void __attribute__((noreturn)) leave(struct sr_next_function *next, int s
 
 	sr_uring_ends();
 	sr_aio_ends();
+	sr_mapped_outputs_compare(__builtin_return_address(0));
 	sr_engine_exits(status);
 	if (real)
 		real(status);

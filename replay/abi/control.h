@@ -119,6 +119,7 @@ struct sr_replay_output {
 #define SR_UNCOMPARED_MOVED  4u /* moved by the kernel from a pipe or socket */
 #define SR_UNCOMPARED_THREAD 8u /* done by a thread that is neither recorded nor replayed */
 #define SR_UNCOMPARED_CALL   16u /* done by a system call that sreplay knows nothing of */
+#define SR_UNCOMPARED_SHARED 32u /* stored into a file that is memory which processes share */
 
 struct sr_replay_report {
 	uint32_t thread;

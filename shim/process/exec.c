@@ -26,6 +26,7 @@
 #include "shim/core/next.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
+#include "shim/files/mapped_outputs.h"
 #include "shim/files/last_outputs.h"
 #include "shim/kernel/readable.h"
 #include "shim/kernel/tsc.h"
@@ -128,6 +129,8 @@ static int execute(struct exec *e, void *site)
 	if (!sr_engine || t->depth || !e->what.path)
 		return e->run(e);
 	is_noted = sr_engine->executes && sr_exec_is_readable(&e->what);
+	if (is_noted)
+		sr_mapped_outputs_compare(site);
 	if (sr_engine->replays) {
 		if (is_noted)
 			sr_exec_replayed(&e->what, site);

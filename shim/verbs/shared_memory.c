@@ -20,6 +20,7 @@
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
 #include "shim/files/inputs.h"
+#include "shim/files/mapped_outputs.h"
 #include "shim/memory/heap.h"
 #include "shim/process/children.h"
 #include "shim/verbs/region_records.h"
@@ -186,6 +187,7 @@ static void announce_again(struct mapping *m, void *site)
 
 static void before_fork(void *site)
 {
+	sr_mapped_outputs_shared();
 	for (size_t i = 0; i < mapped.n; i++)
 		if (!mapped.list[i].announced)
 			announce_again(&mapped.list[i], site);
@@ -242,20 +244,20 @@ static bool was_announced(void *addr, size_t size)
 	return sr_engine->comes_next(&sr_self, SR_CALL_shared_mapping, a);
 }
 
-void sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
+bool sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 {
 	enum sr_heap before;
 	uint64_t object = 0;
 
 	if (has_no_name(a)) {
 		remember(addr, a[1], sr_engine->replays ? 0 : object_without_name(addr), 0, false);
-		return;
+		return true;
 	}
 	if (!sr_engine->replays) {
 		before = sr_enter(&sr_self);
 		if (!may_be_exposed(addr, a)) {
 			sr_leave(&sr_self, before);
-			return;
+			return false;
 		}
 		sr_files_keep((int)a[4]);
 		object = object_of_file((int)a[4]);
@@ -264,10 +266,11 @@ void sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 		/* The replay's file is a private one, which may lie on another file system. */
 		replace(addr, a);
 	} else {
-		return;
+		return false;
 	}
 	announce(addr, a[1], object, a[5], site);
 	remember(addr, a[1], object, a[5], true);
+	return true;
 }
 
 void sr_shared_attached(void *addr, size_t size, int id, int flags, void *site)

@@ -9,6 +9,7 @@
 #ifndef SHIM_VERBS_SHARED_MEMORY_H
 #define SHIM_VERBS_SHARED_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,8 +19,8 @@
  */
 void sr_shared_start(void);
 
-/* mmap has returned, with these arguments. */
-void sr_shared_mapped(void *addr, const uint64_t a[6], void *site);
+/* mmap has returned, with these arguments.  True: it is memory that processes share. */
+bool sr_shared_mapped(void *addr, const uint64_t a[6], void *site);
 
 /* mprotect takes these whole pages from the program, as guards for example: what is shared from the first fork on lacks them. */
 void sr_shared_protected(void *addr, size_t size);

@@ -128,6 +128,7 @@ static void say_uncompared(const struct sr_verdict *v, char *how, size_t size, c
 	    "what the kernel moves from pipes and sockets",
 	    "what threads do that the program or libc made by clone",
 	    "what system calls do that sreplay knows nothing of",
+	    "what it stores into memory that processes share",
 	};
 	bool listed = false;
 

@@ -392,3 +392,21 @@ void sr_deliver_moved_output(struct sr_cursor *c, int from, const off_t *at, ssi
 		describe(&o, o.length, (struct place){&nothing, 0}, 0, c->output);
 	sr_free(s.chunk);
 }
+
+/* ------------------------------------------------------------ stored into files */
+
+void sr_put_mapped_output(struct sr_buf *b, const uint64_t *piece)
+{
+	const struct iovec one = {(void *)(uintptr_t)piece[SR_PIECE_COPY], piece[SR_PIECE_LENGTH]};
+
+	put(b, piece[SR_PIECE_LENGTH] ? &one : &nothing, piece[SR_PIECE_LENGTH]);
+}
+
+void sr_deliver_mapped_output(struct sr_cursor *c, const uint64_t *piece)
+{
+	const struct iovec one = {(void *)(uintptr_t)piece[SR_PIECE_ADDR], piece[SR_PIECE_LENGTH]};
+
+	if (!one.iov_len)
+		sr_output_is_uncompared(SR_UNCOMPARED_MAPPED);
+	deliver(c, &one, 1, (ssize_t)one.iov_len);
+}

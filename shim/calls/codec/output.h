@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 
 #include "shim/core/codec.h"
+#include "shim/files/mapped_outputs.h"
 
 void sr_put_output(struct sr_buf *b, const void *p, size_t count, ssize_t written);
 void sr_deliver_output(struct sr_cursor *c, const void *p, size_t count, ssize_t written);
@@ -34,5 +35,9 @@ bool sr_vmsplice_reads(int fd);
  */
 void sr_put_moved_output(struct sr_buf *b, int from, const off_t *at, ssize_t written);
 void sr_deliver_moved_output(struct sr_cursor *c, int from, const off_t *at, ssize_t written);
+
+/* The same for what was stored into a mapped file; a replay reads it from the program's memory. */
+void sr_put_mapped_output(struct sr_buf *b, const uint64_t *piece);
+void sr_deliver_mapped_output(struct sr_cursor *c, const uint64_t *piece);
 
 #endif

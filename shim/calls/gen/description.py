@@ -68,6 +68,7 @@ BY_HAND = {
     'iov_checksum': 'x64',
     'iov_data': 'bytes',
     'moved_output': 'output',
+    'mapped_output': 'output',
     'fd_numbers': 'bytes',
     'signal_set': 'x64',
     'fdset': 'bytes',

@@ -4,6 +4,7 @@
 #if defined(__x86_64__)
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 #include "shim/calls/trap/make.h"
 #include "shim/core/thread.h"
 #include "shim/files/inputs.h"
+#include "shim/files/mapped_outputs.h"
 #include "shim/files/private.h"
 #include "shim/files/uncompared.h"
 #include "shim/memory/heap.h"
@@ -28,15 +30,26 @@ static bool is_exposed_regions(uint64_t addr, uint64_t size)
 	return sr_regions_on && sr_exposed_touches((void *)addr, size);
 }
 
-/* What is stored there goes into a file. */
+/* What is stored there goes into a file, now or after an mprotect. */
 static bool is_output(const uint64_t *a)
 {
 	struct stat st;
 
-	if (!(a[2] & PROT_WRITE) || !(a[3] & MAP_SHARED) || a[3] & MAP_ANONYMOUS)
+	if (!(a[3] & MAP_SHARED) || a[3] & MAP_ANONYMOUS)
+		return false;
+	if (!(a[2] & PROT_WRITE) && (sr_sys_fcntl((int)a[4], F_GETFL, 0) & O_ACCMODE) != O_RDWR)
 		return false;
 	/* A memfd, and a file that has no name any more, is the process's own. */
 	return !sr_sys_fstat((int)a[4], &st) && S_ISREG(st.st_mode) && st.st_nlink;
+}
+
+/* Where processes share it, others store there as well. */
+static void note_shared(long addr, const uint64_t *a, bool output, void *site)
+{
+	if (!sr_shared_mapped((void *)addr, a, site) && output)
+		sr_mapped_output_begins((void *)addr, a[1], a[2] & PROT_WRITE);
+	else if (output && a[2] & PROT_WRITE)
+		sr_output_is_uncompared(SR_UNCOMPARED_SHARED);
 }
 
 /* Places mappings in an address range for the program, equal in both runs: see heap.h. */
@@ -59,7 +72,7 @@ long sr_trapped_mmap(const struct sr_trapped *c)
 	else if (a[3] & MAP_FIXED)
 		sr_heap_mapping_ends((void *)a[0], a[1]);
 	output = is_output(a);
-	if (output) {
+	if (output && a[2] & PROT_WRITE) {
 		sr_files_mapped(c->t, (int)a[4]);
 		sr_private_mapped((int)a[4]);
 	}
@@ -70,12 +83,10 @@ long sr_trapped_mmap(const struct sr_trapped *c)
 		a[0] = 0;
 		result = sr_make_raw(SYS_mmap, a);
 	}
-	if (output && !sr_sys_is_error((void *)result))
-		sr_output_is_uncompared(SR_UNCOMPARED_MAPPED);
 	if (a[2] & PROT_EXEC && !sr_sys_is_error((void *)result))
 		sr_heap_code_begins((void *)result, a[1], (int)a[2]);
 	if (a[3] & MAP_SHARED && !sr_sys_is_error((void *)result))
-		sr_shared_mapped((void *)result, a, c->site);
+		note_shared(result, a, output, c->site);
 	return result;
 }
 
@@ -143,6 +154,8 @@ long sr_trapped_mprotect(const struct sr_trapped *c)
 	const uint64_t *a = c->a;
 	long err = protect(c);
 
+	if (a[2] & PROT_WRITE && !err)
+		sr_mapped_output_stores((void *)a[0], a[1]);
 	if (a[2] & PROT_EXEC && !err)
 		sr_heap_code_begins((void *)a[0], a[1], (int)a[2]);
 	return err;
@@ -159,9 +172,8 @@ long sr_trapped_madvise(const struct sr_trapped *c)
 }
 
 /* Moved memory is no longer an exposed region. */
-long sr_trapped_mremap(const struct sr_trapped *c)
+static long move(uint64_t *a)
 {
-	uint64_t *a = c->a;
 	uint64_t stay[6] = {a[0], a[1], a[2], 0, 0, 0};
 	long result;
 
@@ -179,6 +191,24 @@ long sr_trapped_mremap(const struct sr_trapped *c)
 	a[3] = MREMAP_MAYMOVE | MREMAP_FIXED;
 	a[4] = (uintptr_t)sr_heap_place_program(a[2], 0);
 	return sr_make_raw(SYS_mremap, a);
+}
+
+long sr_trapped_mremap(const struct sr_trapped *c)
+{
+	uint64_t *a = c->a;
+	long result;
+
+	sr_mapped_output_moves((void *)a[0], a[1], a[2], c->site);
+	result = move(a);
+	if (!sr_sys_is_error((void *)result))
+		sr_mapped_output_moved((void *)a[0], (void *)result, a[2]);
+	return result;
+}
+
+long sr_trapped_msync(const struct sr_trapped *c)
+{
+	sr_mapped_output_synced((void *)c->a[0], c->a[1], c->site);
+	return sr_make_raw(SYS_msync, c->a);
 }
 
 #endif

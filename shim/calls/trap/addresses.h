@@ -16,5 +16,6 @@ long sr_trapped_brk(const struct sr_trapped *c);
 long sr_trapped_mprotect(const struct sr_trapped *c);
 long sr_trapped_madvise(const struct sr_trapped *c);
 long sr_trapped_mremap(const struct sr_trapped *c);
+long sr_trapped_msync(const struct sr_trapped *c);
 
 #endif

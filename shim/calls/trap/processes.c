@@ -24,6 +24,7 @@
 #include "shim/core/engine.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/files/inputs.h"
+#include "shim/files/mapped_outputs.h"
 #include "shim/files/private.h"
 #include "shim/kernel/readable.h"
 #include "shim/kernel/tsc.h"
@@ -181,6 +182,8 @@ long sr_trapped_exec(const struct sr_trapped *c)
 	struct sr_trapped call = *c;
 	enum sr_heap before;
 
+	if (is_noted)
+		sr_mapped_outputs_compare(c->site);
 	if (!sr_signals_are_replayed()) {
 		before = sr_enter(c->t);
 		if (is_noted)
@@ -225,6 +228,7 @@ long sr_trapped_exit_group(const struct sr_trapped *c)
 {
 	sr_uring_ends();
 	sr_aio_ends();
+	sr_mapped_outputs_compare(c->site);
 	sr_engine_exits((int)c->a[0]);
 	return sr_make_raw(c->nr, c->a);
 }

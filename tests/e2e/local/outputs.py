@@ -266,9 +266,20 @@ def damaged(tap, place):
     tap.ok(changed == 1 and status == 125 and "the record of write is damaged" in err, "missing checksums are damage", err)
 
 
+def mapped(tap, place):
+    """What is stored into a mapped file leaves the process, too."""
+    for how in "mapping", "mapping_to_the_end", "mapping_synced", "mapping_made_writable", "mapping_moved", "mapping_and_exec":
+        c = Case(place, how, LONG)
+        status, _, err = c.replay()
+        tap.ok(status == 0 and err.rstrip().endswith("0 divergences: exact"), "%s: the same is exact" % how, "%s %s" % (status, err))
+        status, _, err = c.replay(LONG.replace("line 250", "line 25x"))
+        tap.ok(status == 124 and "mapped_output writes other bytes than recorded" in err and "line 25x" in err,
+               "%s: one other byte is found" % how, "%s %s" % (status, err))
+
+
 def uncompared(tap, place):
     """Of what it has not compared, a replay does not say that it is exact."""
-    for how, what in (("mapping", "what it stores into mapped files"), ("from_pipe", "what the kernel moves from pipes and sockets")):
+    for how, what in (("mapping_of_child", "what it stores into mapped files, and what its child did"), ("from_pipe", "what the kernel moves from pipes and sockets")):
         c = Case(place, how, SHORT)
         status, _, err = c.replay()
         tap.ok(status == 0 and err.rstrip().endswith("0 divergences: exact, but not compared is " + what), "%s: it is said" % how, err)
@@ -315,7 +326,7 @@ def blocked(tap, place):
                "%s: it is said" % how, "%s %s %s" % (status, r.returncode, r.stderr))
 
 
-CASES = {"blocked": blocked, "uncompared": uncompared, "damaged": damaged, "killed_loop": killed_loop, "other_sends": other_sends, "not_written": not_written, "racing": racing, "other_standard_error": other_standard_error, "statuses": statuses, "of_children": of_children, "broken_pipe": broken_pipe}
+CASES = {"blocked": blocked, "mapped": mapped, "uncompared": uncompared, "damaged": damaged, "killed_loop": killed_loop, "other_sends": other_sends, "not_written": not_written, "racing": racing, "other_standard_error": other_standard_error, "statuses": statuses, "of_children": of_children, "broken_pipe": broken_pipe}
 
 
 def main():

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char text[100000];
@@ -173,16 +174,70 @@ static void by_vmsplice(void)
 	vmsplice(p[1], iov, (size_t)cut(iov), 0);
 }
 
-/* These are not compared. */
-static void by_mapping(void)
+static char *map_output(int prot)
 {
-	char *p;
-
 	out = open(output, O_RDWR);
 	ftruncate(out, (off_t)length);
-	p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, out, 0);
+	return mmap(NULL, length, prot, MAP_SHARED, out, 0);
+}
+
+static void by_mapping(void)
+{
+	char *p = map_output(PROT_READ | PROT_WRITE);
+
 	memcpy(p, text, length);
 	munmap(p, length);
+}
+
+static void by_mapping_to_the_end(void)
+{
+	memcpy(map_output(PROT_READ | PROT_WRITE), text, length);
+}
+
+/* What was there at the msync counts. */
+static void by_mapping_synced(void)
+{
+	char *p = map_output(PROT_READ | PROT_WRITE);
+
+	memcpy(p, text, length);
+	msync(p, length, MS_SYNC);
+	memset(p, 'x', length);
+}
+
+static void by_mapping_made_writable(void)
+{
+	char *p = map_output(PROT_READ);
+
+	mprotect(p, length, PROT_READ | PROT_WRITE);
+	memcpy(p, text, length);
+}
+
+static void by_mapping_moved(void)
+{
+	char *p = map_output(PROT_READ | PROT_WRITE);
+
+	p = mremap(p, length, length + (1 << 20), MREMAP_MAYMOVE);
+	memcpy(p, text, length);
+}
+
+static void by_mapping_and_exec(void)
+{
+	memcpy(map_output(PROT_READ | PROT_WRITE), text, length);
+	execl("/bin/true", "true", (char *)NULL);
+}
+
+/* These are not compared. */
+static void by_mapping_of_child(void)
+{
+	char *p = map_output(PROT_READ | PROT_WRITE);
+	pid_t child = fork();
+
+	if (child)
+		waitpid(child, NULL, 0);
+	else
+		memcpy(p, text, length);
+	if (!child)
+		_exit(0);
 }
 
 static void by_high_descriptor(void)
@@ -416,6 +471,12 @@ static const struct {
     {"splice", by_splice},
     {"vmsplice", by_vmsplice},
     {"mapping", by_mapping},
+    {"mapping_to_the_end", by_mapping_to_the_end},
+    {"mapping_synced", by_mapping_synced},
+    {"mapping_made_writable", by_mapping_made_writable},
+    {"mapping_moved", by_mapping_moved},
+    {"mapping_and_exec", by_mapping_and_exec},
+    {"mapping_of_child", by_mapping_of_child},
     {"high", by_high_descriptor},
     {"from_pipe", from_pipe},
     {"for_ever", for_ever},
