@@ -36,9 +36,9 @@ bool sr_accesses_conflict(const struct sr_access *a, const struct sr_access *b)
 		return false;
 	if (a->request && a->request == b->request)
 		return false;
-	/* Messages of a queue pair come to its receives in their order. */
+	/* Messages of a queue pair come in their order: to its receives, or to those of a shared queue. */
 	if (a->kind == SR_ACCESS_RECV && b->kind == SR_ACCESS_RECV && a->agent == b->agent &&
-	    a->agent & SR_AGENT_RECEIVE)
+	    (a->agent & SR_AGENT_RECEIVE || (a->sender == b->sender && a->sender != SR_NO_QUEUE)))
 		return false;
 	/* Devices make atomics of one word one by one. */
 	return !(a->kind == SR_ACCESS_ATOMIC && b->kind == SR_ACCESS_ATOMIC && a->begin == b->begin);

@@ -111,6 +111,7 @@ struct sr_access {
 	 * race with what is under way by its key, unless the connection by which that comes has ended before, at `closed`.
 	 */
 	uint32_t key, closed;
+	uint32_t sender; /* of SR_ACCESS_RECV: the queue pair that sent the message, if it keeps their order; else SR_NO_QUEUE */
 	uint32_t held; /* locks that its rank has meanwhile: sr_model_hold(); 0: none */
 	uint32_t doubts : 12; /* SR_DOUBT_* */
 	uint32_t opcode : 8;

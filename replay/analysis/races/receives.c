@@ -137,10 +137,11 @@ static int add_received(struct sr_collect *c, const struct sr_received *d, uint3
 	uint32_t number = 0;
 	struct sr_collected_queue *q = NULL;
 	struct sr_collected_receive *v = receive_of(c, d, &q, &number);
-	uint32_t from;
+	uint32_t from, sender;
 
 	if (!v)
 		return 0;
+	sender = sent && c->queues[sent->queue]->q.is_ordered ? sent->queue : SR_NO_QUEUE;
 	v->is_over = true;
 	from = sent ? arrive(c, q, v, sent) : v->moment;
 	if (c->how->messages && q->is_shared && d->number && c->how->group[d->rank] && add_message(c, d, number))
@@ -163,6 +164,7 @@ static int add_received(struct sr_collect *c, const struct sr_received *d, uint3
 							      .thread = v->at.thread,
 							      .agent = (q->is_shared ? SR_AGENT_SHARED : SR_AGENT_RECEIVE) | number,
 							      .queue = SR_NO_QUEUE,
+							      .sender = sender,
 							      .from = from,
 							      .until = moment,
 							      .over = moment,

@@ -76,7 +76,8 @@ CONNECTIONS = {"ordered": NONE, "racing": {"data"}}
 # How memory, queue pairs and receives were made (tests/programs/pgas/orders.c): with --model=device, and with iba; --messages.
 ORDERS = {"relaxed-flag": ({"data"}, {"data"}), "relaxed-flag-late": ({"data"}, {"data"}), "relaxed-completion": (NONE, NONE), "strict-flag": (NONE, {"data"}),
           "in-order-flag": (NONE, NONE), "relaxed-twice": ({"data"}, {"data"}), "relaxed-twice-completion": (NONE, NONE),
-          "strict-twice": (NONE, NONE), "messages-racing": ({"message"}, {"message"}), "messages-flag": (NONE, NONE), "messages-at-once": (NONE, NONE), "own-segment": ({"data"}, {"data"}), "shared-segment": (NONE, NONE),
+          "strict-twice": (NONE, NONE), "messages-racing": ({"message"}, {"message"}), "messages-flag": (NONE, NONE), "messages-at-once": (NONE, NONE), "messages-to-one-buffer": (NONE, NONE),
+          "messages-to-one-buffer-racing": ({"message", "in-flight"}, {"message", "in-flight"}), "own-segment": ({"data"}, {"data"}), "shared-segment": (NONE, NONE),
           "annotated-nothing": ({"data"}, {"data"}), "annotated-lock": (NONE, NONE), "annotated-two-locks": ({"data"}, {"data"}),
           "annotated-barrier": (NONE, NONE), "annotated-benign": (NONE, NONE)}
 # --sc: what keeps apart the accesses of the first thread of a cycle that another run may have, with --model=device, and iba; none: there is none.

@@ -167,6 +167,7 @@ static struct ibv_cq *cq;
 static struct ibv_srq *srq;
 static struct ibv_qp *qps[PGAS_MAX_RANKS];
 static char *buffers;
+static bool one_buffer; /* for all receives */
 
 static void poll(int completions)
 {
@@ -207,7 +208,7 @@ static void set_up_messages(void)
 		pgas_fail("cannot create a shared receive queue");
 	make_queue_pairs();
 	for (uint64_t i = 0; i < RECEIVES; i++) {
-		struct ibv_sge sge = {(uintptr_t)(buffers + i * BYTES), BYTES, pgas.private.mr->lkey};
+		struct ibv_sge sge = {(uintptr_t)(buffers + (one_buffer ? 0 : i * BYTES)), BYTES, pgas.private.mr->lkey};
 
 		if (ibv_post_srq_recv(srq, &(struct ibv_recv_wr){.wr_id = i, .sg_list = &sge, .num_sge = 1}, &bad))
 			pgas_fail("cannot post a receive");
@@ -274,6 +275,28 @@ static void messages_at_once(void)
 	pgas_barrier();
 	for (int i = 0; i < pgas.ranks; i++)
 		ibv_destroy_qp(qps[i]);
+}
+
+/* Two of one queue pair, or of two, come to receives with the same buffer. */
+static void messages_to_one_buffer(void)
+{
+	one_buffer = true;
+	set_up_messages();
+	if (is(0)) {
+		send();
+		send();
+	} else if (is(OWNER)) {
+		poll(2);
+	}
+	pgas_barrier();
+	for (int i = 0; i < pgas.ranks; i++)
+		ibv_destroy_qp(qps[i]);
+}
+
+static void messages_to_one_buffer_racing(void)
+{
+	one_buffer = true;
+	two_messages(false);
 }
 
 /* -------------------------------------------------------------- annotations */
@@ -519,6 +542,8 @@ static const struct pgas_case cases[] = {
     {"strict-twice", strict_twice},
     {"messages-racing", messages_racing},
     {"messages-flag", messages_flag},
+    {"messages-to-one-buffer", messages_to_one_buffer},
+    {"messages-to-one-buffer-racing", messages_to_one_buffer_racing},
     {"messages-at-once", messages_at_once},
     {"own-segment", own_segment},
     {"shared-segment", shared_segment},
