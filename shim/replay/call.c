@@ -90,6 +90,16 @@ static struct sr_cursor results_of(const struct call *c)
 	};
 }
 
+/* The trace of this rank ends here for the replay, as its own end lacks that; or it needs what another rank's lacks. */
+static void __attribute__((noreturn)) end_without_pick(struct sr_thread *t, int32_t rank, uint16_t found)
+{
+	if (rank == sr_group_rank())
+		sr_replay_end(SR_REPLAY_CUT, SR_REPLAY_EXIT_CUT);
+	sr_replay_claim_report();
+	sr_replay_page->report.sender = rank;
+	sr_replay_diverge(t, SR_REPLAY_CAUSES_END, found, found);
+}
+
 /* A poll whose record does not say of which queue its completions are: the plan does. */
 static void fill_pick(struct sr_thread *t, const struct call *c)
 {
@@ -100,11 +110,8 @@ static void fill_pick(struct sr_thread *t, const struct call *c)
 
 	if (c->n != SR_CALL_poll_cq || n <= 0 || wc->qp_num != SR_PICK_LEFT_OUT)
 		return;
-	if (pick->sn == t->sn && pick->qp_num == SR_PICK_LEFT_OUT) {
-		sr_replay_claim_report();
-		sr_replay_page->report.sender = (int32_t)pick->receives;
-		sr_replay_diverge(t, SR_REPLAY_CAUSES_END, c->found, c->found);
-	}
+	if (pick->sn == t->sn && pick->qp_num == SR_PICK_LEFT_OUT)
+		end_without_pick(t, (int32_t)pick->receives, c->found);
 	if (pick->sn != t->sn || !sr_group_fill_pick(t, pick, cq->context, wc, n))
 		sr_replay_diverge_from_group(t, SR_REPLAY_NOT_PRODUCED, c->found);
 	for (int i = 0; i < n; i++) {

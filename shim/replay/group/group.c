@@ -226,6 +226,11 @@ void sr_group_has_ended(uint32_t member)
 		atomic_store(&early_end, m->rank);
 }
 
+int32_t sr_group_rank(void)
+{
+	return sr_group_on ? sr_group_memory->member[sr_group_self].rank : -1;
+}
+
 int32_t sr_group_early_end(void)
 {
 	return atomic_load(&early_end);

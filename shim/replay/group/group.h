@@ -41,6 +41,9 @@ void sr_group_enter(struct sr_thread *t, enum sr_call_number n);
  */
 bool sr_group_wait_for_dependencies(struct sr_thread *t, struct sr_buf *notes);
 
+/* The rank of this process; -1: it is replayed alone. */
+int32_t sr_group_rank(void);
+
 /* Of a rank whose trace ends early, because of which a wait was in vain; -1: there is none. */
 int32_t sr_group_early_end(void);
 
