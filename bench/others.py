@@ -12,11 +12,15 @@ import re
 import shutil
 import statistics
 import time
+import types
 
 WORK = "/tmp/table2"
 
 
 # ------------------------------------------------------------------ measuring, where rxe is
+
+# What the programs of tests/e2e/rxe/stacks.py are launched with.
+DEFAULTS = types.SimpleNamespace(serial=False, with_fence=False)
 
 
 def messages():
@@ -86,7 +90,7 @@ def measure_stacks(rows, counts_of, end):
         if not os.path.exists(os.path.join(stacks.APPS, name)) or time.monotonic() > end:
             continue
         row = rows.setdefault(name + " 5", {"unit": "s", "bare": [], "recorded": []})
-        bare, recorded = (stacks.Launch(name, 2, os.path.join(WORK, "stacks.log"), t) for t in (None, trace))
+        bare, recorded = (stacks.Launch(name, 2, os.path.join(WORK, "stacks.log"), DEFAULTS, t) for t in (None, trace))
         for launch in (bare, recorded):
             if launch.wrong:
                 row.setdefault("failed", []).append("%s: %s" % (name, launch.detail()[:4000]))

@@ -226,6 +226,13 @@ static void send(void)
 	poll(1);
 }
 
+static void end_messages(void)
+{
+	pgas_barrier();
+	for (int i = 0; i < pgas.ranks; i++)
+		ibv_destroy_qp(qps[i]);
+}
+
 static void two_messages(bool waits)
 {
 	set_up_messages();
@@ -239,9 +246,7 @@ static void two_messages(bool waits)
 	} else if (is(OWNER)) {
 		poll(2);
 	}
-	pgas_barrier();
-	for (int i = 0; i < pgas.ranks; i++)
-		ibv_destroy_qp(qps[i]);
+	end_messages();
 }
 
 static void messages_racing(void)
@@ -272,9 +277,7 @@ static void messages_at_once(void)
 		pgas_store(&shared->x, 2);
 		poll(2 - n);
 	}
-	pgas_barrier();
-	for (int i = 0; i < pgas.ranks; i++)
-		ibv_destroy_qp(qps[i]);
+	end_messages();
 }
 
 /* Two of one queue pair, or of two, come to receives with the same buffer. */
@@ -288,9 +291,7 @@ static void messages_to_one_buffer(void)
 	} else if (is(OWNER)) {
 		poll(2);
 	}
-	pgas_barrier();
-	for (int i = 0; i < pgas.ranks; i++)
-		ibv_destroy_qp(qps[i]);
+	end_messages();
 }
 
 static void messages_to_one_buffer_racing(void)
@@ -408,9 +409,7 @@ static void pass_message(bool one_queue, bool waits)
 		pgas_wait_for(&shared->y, 1);
 		printf("found %d\n", (int)pgas_load(&shared->x));
 	}
-	pgas_barrier();
-	for (int i = 0; i < pgas.ranks; i++)
-		ibv_destroy_qp(qps[i]);
+	end_messages();
 }
 
 static void sc_two_queues(void)
