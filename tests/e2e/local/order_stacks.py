@@ -28,9 +28,13 @@ SENT = 60 * (500 + 2000) * 8
 def record(directory, name, option, device=()):
     """(trace, '' or what went wrong)"""
     trace = os.path.join(directory, name + option + ".srec")
-    shutil.rmtree(trace, ignore_errors=True)
     command = roster.SOFTDEV[:-1] + list(device) + ["--", sys.executable, os.path.realpath(roster.__file__), "--inside", name, trace, "all", option]
-    status, out, err = run(command, SECONDS, env=dict(os.environ, **roster.ROSTER[name].env))
+    # perftest gives up where it cannot calibrate its clock, which other tests beside this one may cause: no recording of what is tested.
+    for _ in range(3):
+        shutil.rmtree(trace, ignore_errors=True)
+        status, out, err = run(command, SECONDS, env=dict(os.environ, **roster.ROSTER[name].env))
+        if b"Correlation coefficient" not in out:
+            break
     return trace, "" if status == 0 else "recorded: %s\n%s%s" % (status, out.decode(errors="replace"), err)
 
 
