@@ -29,6 +29,15 @@ struct sr_send_request *sr_send_queue_next(const struct sr_send_queue *q,
 	return r->next;
 }
 
+struct sr_send_request *sr_send_queue_next_signaled(const struct sr_send_queue *q, const struct sr_send_request *r)
+{
+	struct sr_send_request *next = sr_send_queue_next(q, r);
+
+	while (next && (!next->signaled || next->reported))
+		next = sr_send_queue_next(q, next);
+	return next;
+}
+
 /* The first request behind `behind` (NULL: of all) that such a completion can be of. */
 static struct sr_send_request *find_behind(const struct sr_send_queue *q,
 					   const struct sr_send_request *behind, uint64_t wr_id,

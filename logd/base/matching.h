@@ -198,6 +198,8 @@ void sr_send_queue_post(struct sr_send_queue *q, struct sr_send_request *r);
 /* In the order of the posts, those that may have a completion to come.  r: NULL for the first. */
 struct sr_send_request *sr_send_queue_next(const struct sr_send_queue *q,
 					   const struct sr_send_request *r);
+/* The same, of those that have a completion to come if they succeed. */
+struct sr_send_request *sr_send_queue_next_signaled(const struct sr_send_queue *q, const struct sr_send_request *r);
 
 /*
  * The request that a completion with this wr_id and status can be of.  NULL: none.  Of several

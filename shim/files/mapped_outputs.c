@@ -51,15 +51,26 @@ void sr_mapped_output_stores(void *addr, size_t size)
 {
 	const uintptr_t begin = (uintptr_t)addr;
 
+	if (!mapped.n)
+		return;
+	sr_lock(&mapped.lock);
 	for (size_t i = 0; i < mapped.n; i++)
 		if (meets(&mapped.list[i], begin, begin + size))
 			mapped.list[i].stores = true;
+	sr_unlock(&mapped.lock);
 }
 
 void sr_mapped_outputs_shared(void)
 {
+	sr_lock(&mapped.lock);
 	for (size_t i = 0; i < mapped.n; i++)
 		mapped.list[i].shared = true;
+	sr_unlock(&mapped.lock);
+}
+
+void sr_mapped_outputs_in_child(void)
+{
+	mapped.lock = (struct sr_lock){0};
 }
 
 /* The part of a mapping that lies in a range, if there is one: from *at on in the list. */

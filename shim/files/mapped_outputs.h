@@ -40,5 +40,7 @@ void sr_mapped_output_moved(void *addr, void *to, size_t new_size);
 void sr_mapped_outputs_compare(void *site);
 /* A child will share all of them. */
 void sr_mapped_outputs_shared(void);
+/* In a forked child, where no other thread holds the lock. */
+void sr_mapped_outputs_in_child(void);
 
 #endif

@@ -195,6 +195,7 @@ static void before_fork(void *site)
 
 static void after_fork_in_child(void *site)
 {
+	sr_mapped_outputs_in_child();
 	mapped.lock = (struct sr_lock){0};
 	for (size_t i = 0; i < mapped.n; i++)
 		announce_again(&mapped.list[i], site);

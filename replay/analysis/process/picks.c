@@ -75,21 +75,12 @@ void sr_log_free_picks(struct rank *r)
 	sr_keymap_free(&r->script_of);
 }
 
-/* The request of the queue's next completion; NULL: it has not been posted yet. */
-static const struct sr_send_request *next_signaled(const struct qp *q)
-{
-	const struct sr_send_request *r = sr_send_queue_next(&q->sends, NULL);
-
-	while (r && (!r->signaled || r->reported))
-		r = sr_send_queue_next(&q->sends, r);
-	return r;
-}
-
+/* Has the request, or the message, of the queue's next completion been posted? */
 static bool is_there(const struct process *p, const struct qp *q, bool receives)
 {
 	const struct qp *other = receives ? sr_log_other_end(p, q) : NULL;
 
-	return receives ? other && other->messages.used : next_signaled(q) != NULL;
+	return receives ? other && other->messages.used : sr_send_queue_next_signaled(&q->sends, NULL) != NULL;
 }
 
 struct qp *sr_log_find_pick(struct process *p, size_t rank, uint64_t cq, bool receives)
@@ -111,7 +102,7 @@ struct qp *sr_log_find_pick(struct process *p, size_t rank, uint64_t cq, bool re
 
 uint64_t sr_log_next_wr_id(const struct qp *q)
 {
-	const struct sr_send_request *r = next_signaled(q);
+	const struct sr_send_request *r = sr_send_queue_next_signaled(&q->sends, NULL);
 
 	return r ? r->wr_id : 0;
 }

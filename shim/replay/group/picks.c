@@ -5,21 +5,12 @@
 #include "logd/base/opcodes.h"
 #include "shim/replay/group/group.h"
 
-/* The next request that has a completion to come. */
-static const struct sr_send_request *next_signaled(const struct sr_request_qp *q, const struct sr_send_request *r)
-{
-	do
-		r = sr_send_queue_next(&q->sends, r);
-	while (r && (!r->signaled || r->reported));
-	return r;
-}
-
 static bool fill_sent(const struct sr_request_qp *q, struct ibv_wc *wc, int n)
 {
 	const struct sr_send_request *r = NULL;
 
 	for (int i = 0; i < n; i++) {
-		r = next_signaled(q, r);
+		r = sr_send_queue_next_signaled(&q->sends, r);
 		if (!r)
 			return false;
 		wc[i].wr_id = r->wr_id;
