@@ -97,7 +97,7 @@ size_t sr_confirm_load_size(int i, uintptr_t pc, uint64_t address)
 	if (!watched[i].behind || watched[i].pc != pc)
 		decode_bytes((const uint8_t *)pc, pc, &insn);
 	/* Of others, as the analysis has it, the rest of an aligned word. */
-	return insn.class == INSN_UNKNOWN || insn.class == INSN_STRING ? 8 - address % 8 : insn.size;
+	return insn.class == INSN_UNKNOWN || insn.class == INSN_STRING || insn.mask ? 8 - address % 8 : insn.size;
 }
 
 /* -------------------------------------------------------------------- breakpoints */
@@ -158,7 +158,7 @@ void sr_confirm_watch_instruction(int i)
 	if (!w->pc || !suits(w->pc))
 		return;
 	decode_bytes((const uint8_t *)w->pc, w->pc, &w->insn);
-	if (w->insn.class == INSN_UNKNOWN || w->insn.class == INSN_STRING || !start() || !suits(w->pc + w->insn.length) ||
+	if (w->insn.class == INSN_UNKNOWN || w->insn.class == INSN_STRING || w->insn.mask || !start() || !suits(w->pc + w->insn.length) ||
 	    !breakpoint_set(w->pc, false, REGISTER_SP) || !breakpoint_set(w->pc + w->insn.length, false, REGISTER_SP))
 		w->tries = TRIES;
 	else

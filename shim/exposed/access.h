@@ -40,6 +40,12 @@ bool is_watched_page(uintptr_t addr) NO_VECTORS;
 void watched_load_begins(const ucontext_t *uc, uintptr_t addr);
 void watched_load_ends(uintptr_t addr);
 
+/* region.c: the page becomes the program's own, with what is there now. */
+void page_give_up(uintptr_t user);
+
+/* stack.c: see sr_exposed_give_up_stack(). */
+void stack_give_up(uintptr_t sp);
+
 /* load.c */
 void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn);
 /* Does the load, as the backing mapping has it; now: the bytes. */
@@ -156,6 +162,8 @@ extern const struct probe_handlers fault_probe_handlers;
 /* tick.c */
 void tick(const ucontext_t *uc);
 void tick_at_probe(const ucontext_t *uc);
+/* So many have come since the thread's last access or call. */
+uint32_t ticks_since_access(void);
 extern bool values_awaited; /* values are to come although no page is open */
 
 #endif

@@ -44,6 +44,13 @@ void sr_exposed_forget(void *addr, size_t length);
 /* The program does something else to the range: its pages become its own again, with what the NIC left there. */
 void sr_exposed_give_up(void *addr, size_t length);
 
+/*
+ * Is the program's stack exposed, with this stack pointer, where a call of the shim's may use it?  Then those pages must become
+ * the program's own before the lock is taken for anything else, by code that runs on another stack.
+ */
+bool sr_exposed_has_stack(uintptr_t sp);
+void sr_exposed_give_up_stack(uintptr_t sp);
+
 /* Where the NIC writes what the program reads at addr; addr itself if its page is not exposed. */
 void *sr_exposed_backing(const void *addr);
 
@@ -98,6 +105,9 @@ const uint64_t *sr_exposed_fault_counter(void);
 /* Replay: the instruction for which struct sr_exposed_hooks' step() has opened this page is done.  In a signal handler. */
 void sr_exposed_hide(uintptr_t page);
 
+/* Replay: the thread's next access to this page has an event, also if its instruction is no probe. */
+void sr_exposed_suspend(const void *addr);
+
 /*
  * The calling thread is about to give up its processor, perhaps since it waits: what it has watched is looked at.
  * Not a call of its own, for which faults would be numbered anew.
@@ -106,6 +116,9 @@ void sr_exposed_yields(void);
 
 /* Replay: events bring values for memory besides exposed regions, too. */
 void sr_exposed_await_values(bool on);
+
+/* Can the program store to this page without a fault, now or when its thread goes on? */
+bool sr_exposed_is_passed_through(const void *addr);
 
 /* Is there an exposed page in the range?  Are all of its pages exposed? */
 bool sr_exposed_touches(const void *addr, size_t length);

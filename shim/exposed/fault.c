@@ -192,6 +192,18 @@ static void load_hidden(ucontext_t *uc, uintptr_t addr, struct page *p)
 		page_show_unwatched(addr & PAGE_MASK);
 }
 
+void sr_exposed_suspend(const void *addr)
+{
+	const uintptr_t user = (uintptr_t)addr & PAGE_MASK;
+	const struct page *p;
+
+	exposed_lock(NULL);
+	p = page_at(user);
+	if (p && p->state == PAGE_SNAPSHOT)
+		page_suspend(user);
+	exposed_unlock(NULL);
+}
+
 void sr_exposed_hide(uintptr_t page)
 {
 	exposed_lock(NULL);
@@ -231,6 +243,8 @@ static void handle_silently(ucontext_t *uc, uintptr_t user, struct page *p, bool
 	find_instruction(uc, p, write, &insn);
 	if (!do_silently(uc, p, &insn, write))
 		page_open_silently(user);
+	else if (write)
+		page_tell_unwatched(user);
 }
 
 /*
@@ -321,18 +335,24 @@ static bool has_yielded_again(const ucontext_t *uc)
 
 static void access_parts(ucontext_t *uc, uintptr_t user, const struct insn *insn, bool write)
 {
+	uint64_t before = counts.values;
+
 	if (write && hooks.storing)
 		hooks.storing();
 	if (!do_parts(uc, insn))
 		pass_through(user);
-	check_snapshots();
+	check_snapshots_since(before);
 }
 
 static void do_access(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn, bool write)
 {
 	uintptr_t user = addr & PAGE_MASK;
 
-	if (!p->users && !p->aliases) {
+	if (sr_exposed_has_stack((uintptr_t)uc->uc_mcontext.gregs[REG_RSP])) {
+		/* Then the instruction is executed again. */
+		stack_give_up((uintptr_t)uc->uc_mcontext.gregs[REG_RSP]);
+		check_snapshots();
+	} else if (!p->users && !p->aliases) {
 		/* Its region is gone: this is the last sample. */
 		take_sample(user, PAGE);
 		page_release(user);
@@ -416,6 +436,16 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	event_end();
 }
 
+/*
+ * In a replay the next accesses by probes take the short way (quick.c) up to there; and a handler that is due comes before them.
+ * An access that let others run is made again by a fault.
+ */
+static void look_ahead(void)
+{
+	if (hooks.quiet_until)
+		exposed_self.quiet_until = hooks.quiet_until(exposed_self.fault);
+}
+
 static void fault_at_probe(ucontext_t *uc, uintptr_t addr, bool write)
 {
 	exposed_lock(NULL);
@@ -423,9 +453,7 @@ static void fault_at_probe(ucontext_t *uc, uintptr_t addr, bool write)
 	exposed_self.by_jump = true;
 	handle(uc, addr, write);
 	exposed_self.by_jump = false;
-	/* The next ones take the short way (quick.c). */
-	if (hooks.quiet_until)
-		exposed_self.quiet_until = hooks.quiet_until(exposed_self.fault);
+	look_ahead();
 	exposed_unlock(NULL);
 }
 
@@ -462,8 +490,10 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 	exposed_lock(NULL);
 	replay_tick();
 	ours = p->state != PAGE_NONE;
-	if (ours)
+	if (ours) {
 		handle(uc, addr, uc->uc_mcontext.gregs[REG_ERR] & ERR_WRITE);
+		look_ahead();
+	}
 	exposed_unlock(NULL);
 	if (watched)
 		watched_load_ends(addr);

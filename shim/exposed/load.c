@@ -166,6 +166,7 @@ static bool sample_page(uintptr_t user, bool must)
 static bool show_snapshot(uintptr_t user, bool must)
 {
 	uintptr_t end = end_of_walk(user);
+	uint64_t before = counts.values;
 
 	protect_pass_through();
 	if (!must && is_watched_page(user))
@@ -176,7 +177,7 @@ static bool show_snapshot(uintptr_t user, bool must)
 			return false;
 	}
 	/* They were like that at the moment of the sample as well, or are protected. */
-	check_snapshots();
+	check_snapshots_since(before);
 	event_flag(SR_EXPOSED_SNAPSHOT | (uint32_t)((end - user) / PAGE - 1) << 16);
 	page_show_snapshots(user, end);
 	for (uintptr_t at = user; at < end; at += PAGE) {
@@ -346,16 +347,18 @@ static void do_alone(ucontext_t *uc, struct page *p, const struct insn *insn, bo
 	note_alone(p, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], insn->address);
 	load_alone(uc, p, insn);
 	p->found += counts.values != before;
-	check_snapshots();
+	check_snapshots_since(before);
 }
 
 /* False: that is not possible now. */
 static bool do_aside(ucontext_t *uc, const struct insn *insn)
 {
+	uint64_t before = counts.values;
+
 	if (!aside_begin(uc, insn, false))
 		return false;
 	counts.loads++;
-	check_snapshots();
+	check_snapshots_since(before);
 	return true;
 }
 

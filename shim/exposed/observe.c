@@ -21,7 +21,10 @@ NO_VECTORS static inline bool many_faults(void)
 
 static void observe(uint32_t flags)
 {
+	const uint32_t ticks = ticks_since_access();
 	uint64_t mask;
+
+	exposed_self.stalls = 0;
 
 	if (flags & SR_EXPOSED_AT_CALL && many_faults() && !hooks.recorded)
 		flags |= SR_EXPOSED_MANY;
@@ -29,6 +32,7 @@ static void observe(uint32_t flags)
 		return;
 	exposed_lock(&mask);
 	event_begin(exposed_self.fault, flags, 0, 0);
+	event_ticks(ticks);
 	replay_values();
 	protect_mine();
 	/* Other threads' snapshots: this thread may know from here on that they changed. */

@@ -8,6 +8,7 @@
 #include "shim/exposed/page/lock.h"
 #include "shim/exposed/page/pieces.h"
 #include "shim/exposed/page/wait.h"
+#include "shim/exposed/probe/breakpoint.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/word.h"
 
@@ -183,8 +184,10 @@ bool wait_at_fault(const ucontext_t *uc, struct page *p, const struct insn *insn
 
 uint64_t registers_of(const ucontext_t *uc)
 {
+	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 	uint64_t r[16];
 
 	read_registers(uc, r);
-	return word_registers(r, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
+	breakpoint_interrupted(&pc, r);
+	return word_registers(r, pc);
 }

@@ -209,6 +209,9 @@ NO_VECTORS bool fault_quickly_at_probe(const struct insn *insn, uintptr_t pc, ui
 
 	if (!store && !is_register_load(insn) && insn->class != INSN_VECTOR_LOAD && insn->class != INSN_OPERAND)
 		return false;
+	/* Who watches is told of each access (fault.c). */
+	if (hooks.accessed)
+		return false;
 	/* The shim's own code comes here as well, from libc's functions, and may hold the lock. */
 	if (!exposed_try_lock())
 		return false;

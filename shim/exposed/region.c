@@ -85,8 +85,10 @@ static void return_pages(uintptr_t begin, uintptr_t end)
 		/* The last sample: later loads do not fault. */
 		if (hooks.event || hooks.recorded)
 			take_sample(v, PAGE);
-		page_forget(p);
 	}
+	/* Not before: what is found on many pages is handed over on the way, and looked at again there. */
+	for (uintptr_t v = begin; v < end; v += PAGE)
+		page_forget(page_at(v));
 	map_return(begin, end);
 }
 
@@ -189,6 +191,8 @@ enum sr_exposed_refusal sr_exposed_add(void *addr, size_t length)
 
 	if (!length)
 		return SR_EXPOSED_REFUSED_UNMAPPED;
+	/* Frames may lie on exposed pages, which are handled with the lock. */
+	exposed_self.stack_end = hooks.stack_end ? hooks.stack_end() : 0;
 	exposed_lock(&mask);
 	address_give_places(r.begin, r.end);
 	exposed_unlock(&mask);
@@ -309,6 +313,18 @@ void sr_exposed_forget(void *addr, size_t length)
 	exposed_unlock(&mask);
 }
 
+void page_give_up(uintptr_t user)
+{
+	struct page *p = page_at(user);
+
+	if (p->state != PAGE_PROTECTED)
+		page_protect(user);
+	if (hooks.event || hooks.recorded)
+		take_sample(user, PAGE);
+	strayed |= p->users > 0;
+	page_release(user);
+}
+
 void sr_exposed_give_up(void *addr, size_t length)
 {
 	uintptr_t at = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
@@ -317,18 +333,9 @@ void sr_exposed_give_up(void *addr, size_t length)
 	exposed_lock(&mask);
 	event_begin(exposed_self.fault, SR_EXPOSED_AT_CALL, 0, 0);
 	replay_values();
-	for (; at < end; at = next_page(at)) {
-		struct page *p = page_at(at);
-
-		if (!p || p->state == PAGE_NONE)
-			continue;
-		if (p->state != PAGE_PROTECTED)
-			page_protect(at);
-		if (hooks.event || hooks.recorded)
-			take_sample(at, PAGE);
-		strayed |= p->users > 0;
-		page_release(at);
-	}
+	for (; at < end; at = next_page(at))
+		if (page_is_exposed(at))
+			page_give_up(at);
 	event_end();
 	exposed_unlock(&mask);
 }

@@ -116,6 +116,7 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 {
 	uintptr_t page = addr & PAGE_MASK;
 	bool fills = !is_partial(p) && may_fill(p, insn), due = fills && is_fill_due(page);
+	uint64_t before = counts.values;
 
 	exposed_self.stored_at = exposed_self.accesses_n;
 	/* A replay has other jumps, or none: the trace says where. */
@@ -132,7 +133,7 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 		note_row(page);
 	if (is_within(insn) &&
 	    ((is_store(insn) && store_alone(uc, p, insn)) || (insn->class == INSN_EXCHANGE && exchange_do(uc, insn)))) {
-		check_snapshots();
+		check_snapshots_since(before);
 		return;
 	}
 	if (!pass_through(page) && fills)

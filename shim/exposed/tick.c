@@ -14,6 +14,7 @@
 #include "shim/exposed/page/states.h"
 #include "shim/exposed/page/timer.h"
 #include "shim/exposed/probe/aside.h"
+#include "shim/exposed/probe/breakpoint.h"
 #include "shim/exposed/probe/probes.h"
 
 /*
@@ -90,6 +91,13 @@ static bool is_waiting(struct exposed_thread *t, const ucontext_t *uc, bool move
 	return t->stalls % STALLS_MAX == 0;
 }
 
+uint32_t ticks_since_access(void)
+{
+	const struct exposed_thread *t = &exposed_self;
+
+	return t->accesses_n == t->armed_accesses ? t->stalls : 0;
+}
+
 /* moved: it has executed something since the last tick. */
 static void look(struct exposed_thread *t, const ucontext_t *uc, bool moved)
 {
@@ -100,12 +108,23 @@ static void look(struct exposed_thread *t, const ucontext_t *uc, bool moved)
 	} else if (is_waiting(t, uc, moved, &loops)) {
 		exposed_lock(NULL);
 		event_begin(t->fault, SR_EXPOSED_TICK | SR_EXPOSED_STALLED, 0, 0);
+		/* A replay that only computes takes as long as the recording, or a little longer. */
+		event_ticks(loops ? t->stalls : t->stalls / 2);
 		counts.ticks += show_changes(loops) || !hooks.recorded;
 		event_end();
 		exposed_unlock(NULL);
 	}
 	if (open_n || values_awaited)
 		tick_arm();
+}
+
+/* Is the thread in a stub, where the program's registers are not known? */
+static bool hides_registers(const ucontext_t *uc)
+{
+	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+	uint64_t r[16];
+
+	return probes_is_section(uc) && !breakpoint_interrupted(&pc, r);
 }
 
 /*
@@ -119,7 +138,7 @@ void tick(const ucontext_t *uc)
 	t->armed = false;
 	if (!open_n && !values_awaited)
 		return;
-	t->tick_due = !is_early(t) && probes_is_section(uc);
+	t->tick_due = !is_early(t) && hides_registers(uc);
 	if (t->tick_due)
 		tick_arm(); /* there may be no next one */
 	else

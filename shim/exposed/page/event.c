@@ -108,6 +108,11 @@ void event_yields(uint64_t yields)
 	event.yields = yields;
 }
 
+void event_ticks(uint64_t ticks)
+{
+	event.ticks = ticks;
+}
+
 void event_end(void)
 {
 	hand_over();
@@ -141,10 +146,10 @@ bool sr_exposed_is_due(const struct sr_exposed_event *next, const struct sr_expo
 	/* Only a number, which need not be met: waiting for another thread may take more loads or fewer. */
 	if (next->flags & SR_EXPOSED_MANY && !next->values_n && !next->protected_n)
 		return now->flags & SR_EXPOSED_AT_CALL;
-	/* The program waits for a value that was found, in the recording, at its next call. */
+	/* The program waits for a value that was found, in the recording, at its next call; or it computes, as it did there. */
 	if (now->flags & SR_EXPOSED_STALLED && next->flags & SR_EXPOSED_AT_CALL &&
 	    next->flags & SR_EXPOSED_ASYNC)
-		return next->fault == now->fault;
+		return next->fault == now->fault && next->ticks <= now->ticks;
 	return (next->flags & where) == (now->flags & where) && next->fault == now->fault;
 }
 

@@ -21,6 +21,7 @@ void event_protected(uintptr_t user);
 void event_flag(uint32_t flag);
 /* It comes as the thread gives up its processor, for the so-manieth time since its last call. */
 void event_yields(uint64_t yields);
+void event_ticks(uint64_t ticks);
 /* Hands it over, if it has anything. */
 void event_end(void);
 

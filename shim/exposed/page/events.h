@@ -60,7 +60,10 @@ struct sr_exposed_hooks {
 	 * event() is.
 	 */
 	void (*accessed)(uintptr_t pc, uintptr_t sp, uintptr_t addr, size_t length, bool is_store);
-	/* Replay; NULL: nobody watches.  From here on not each access to this page faults.  Called as event() is. */
+	/*
+	 * Replay; NULL: nobody watches.  From here on not each access to this page faults; or within a call, the call accesses
+	 * it.  Called as event() is.
+	 */
 	void (*unwatched)(uintptr_t page);
 	/*
 	 * Replay; may be NULL.  Lets the program do one instruction with this page open, and then calls sr_exposed_hide();
@@ -97,6 +100,13 @@ struct sr_exposed_hooks {
 	uint64_t (*quiet_until)(uint64_t fault);
 	/* Recording; may be NULL.  From here on there are pages that are passed through, or no more.  Called as event() is. */
 	void (*passes)(bool any);
+	/*
+	 * Recording; may be NULL.  The program has a stack on this page, which is not exposed any more: these bytes of it are
+	 * a region's.  Called as event() is.
+	 */
+	void (*lost_to_stack)(uintptr_t addr, size_t length);
+	/* Where the calling thread's stack ends, if it may be one of a coroutine; 0, or NULL: not known.  Without the lock. */
+	uintptr_t (*stack_end)(void);
 	/* Instructions that fault again and again may become probes. */
 	bool patches;
 	/* Recording.  What came together is to be one event, even if the program loads it word by word. */

@@ -15,13 +15,40 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "logd/base/highfd.h"
 #include "logd/base/rawsys.h"
 #include "shim/exposed/page/page.h"
+#include "shim/exposed/page/thread.h"
 #include "shim/exposed/page/wait.h"
 
 static int shadow_fd = -1;
+
+static long limit_file_sizes(const struct rlimit *limit, struct rlimit *before)
+{
+	return sr_syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, SR_ARG(limit), SR_ARG(before), 0, 0);
+}
+
+/*
+ * The program's limit on the sizes of files (ulimit -f) holds for this one as well, and who exceeds it gets a signal that
+ * ends him.  So the limit is raised meanwhile, as far as this process may.
+ */
+static long set_shadow_size(int fd)
+{
+	const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+	struct rlimit before, highest;
+	long err = limit_file_sizes(NULL, &before);
+
+	if (err || before.rlim_cur == RLIM_INFINITY)
+		return err ? err : sr_sys_ftruncate(fd, ZONES_BYTES);
+	highest = (struct rlimit){before.rlim_max, before.rlim_max};
+	if (limit_file_sizes(&none, NULL) && (highest.rlim_cur < ZONES_BYTES || limit_file_sizes(&highest, NULL)))
+		return -EFBIG;
+	err = sr_sys_ftruncate(fd, ZONES_BYTES);
+	limit_file_sizes(&before, NULL);
+	return err;
+}
 
 int map_init(void)
 {
@@ -29,7 +56,7 @@ int map_init(void)
 
 	if (fd < 0)
 		return (int)fd;
-	err = sr_sys_ftruncate((int)fd, ZONES_BYTES);
+	err = set_shadow_size((int)fd);
 	if (err < 0) {
 		sr_sys_close((int)fd);
 		return (int)err;
@@ -126,11 +153,29 @@ static struct extent parse(const char *line)
 	return e;
 }
 
-static enum sr_exposed_refusal judge(const struct extent *e)
-{
-	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+/* What the thread's frames may still come to need, below the one that registers memory. */
+#define STACK_BELOW (16ul << 10)
 
-	if (e->stack || here - e->begin < e->end - e->begin)
+/*
+ * Does the range lie on the stack on which this code runs?  A coroutine's is often a block of malloc's, in one mapping with
+ * the program's buffers.
+ */
+static bool is_on_this_stack(const struct extent *e, uintptr_t begin, uintptr_t end)
+{
+	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t top;
+
+	if (here - e->begin >= e->end - e->begin)
+		return false;
+	top = exposed_self.stack_end;
+	if (top <= here || top > e->end)
+		top = e->end;
+	return begin < top && end + STACK_BELOW > here;
+}
+
+static enum sr_exposed_refusal judge(const struct extent *e, uintptr_t begin, uintptr_t end)
+{
+	if (e->stack || is_on_this_stack(e, begin, end))
 		return SR_EXPOSED_REFUSED_STACK;
 	if (e->huge)
 		return SR_EXPOSED_REFUSED_HUGE;
@@ -322,7 +367,7 @@ enum sr_exposed_refusal map_take(uintptr_t begin, uintptr_t end)
 			continue;
 		if (e.begin > at)
 			break;
-		refusal = n == PIECES_MAX ? SR_EXPOSED_REFUSED_NO_MEMORY : judge(&e);
+		refusal = n == PIECES_MAX ? SR_EXPOSED_REFUSED_NO_MEMORY : judge(&e, begin, end);
 		pieces[n].begin = at;
 		pieces[n].mapping_end = e.end;
 		pieces[n++].end = at = e.end < end ? e.end : end;

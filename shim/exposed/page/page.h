@@ -41,6 +41,7 @@ struct page {
 	 * exposed where another thread's call uses the backing mapping, and is returned when it is next accessed.
 	 */
 	bool left_behind;
+	bool stack;        /* given up since the program had a stack there: see stack.c */
 	bool hidden;       /* a snapshot that faults all the same: its loads are watched (hooks.accessed) ... */
 	uint8_t watched;   /* ... and so many were */
 	bool by_value;     /* others than peers by WRITEs may bring something there: sr_exposed_keep_values() */
@@ -93,6 +94,13 @@ NO_VECTORS static inline struct page *page_at(uintptr_t addr)
 		return NULL;
 	chunk = atomic_load_explicit(&page_chunks[addr / CHUNK_BYTES], memory_order_acquire);
 	return chunk ? &chunk[addr % CHUNK_BYTES / PAGE] : NULL;
+}
+
+NO_VECTORS static inline bool page_is_exposed(uintptr_t addr)
+{
+	const struct page *p = page_at(addr);
+
+	return p && p->state != PAGE_NONE;
 }
 
 /* The next page; or, where the table has no entries, the first page behind the gap. */

@@ -110,6 +110,19 @@ void pieces_remove(uintptr_t user, uintptr_t addr, size_t length)
 		p->pieces->users[i]--;
 }
 
+void pieces_each(uintptr_t user, void (*f)(uintptr_t addr, size_t length))
+{
+	const struct page *p = page_at(user);
+	const size_t n = p->pieces && !p->whole ? PAGE / PIECE_BYTES : 0;
+
+	for (size_t i = 0, end; i < n; i = end + 1) {
+		for (end = i; end < n && p->pieces->users[end]; end++)
+			;
+		if (end > i)
+			f(user + i * PIECE_BYTES, (end - i) * PIECE_BYTES);
+	}
+}
+
 bool is_in_no_region(const struct page *p, uintptr_t addr, size_t n)
 {
 	size_t first = addr % PAGE / PIECE_BYTES, last = (addr + n - 1) % PAGE / PIECE_BYTES;

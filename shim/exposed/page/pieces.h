@@ -26,6 +26,9 @@ bool is_unregistered(const struct page *p, uintptr_t addr, size_t n) NO_VECTORS;
 /* Copies the bytes that no region has to the shadow copy, so that they are not recorded. */
 void pieces_pass_over(uintptr_t addr, const char *now, size_t length);
 
+/* Calls f() for each run of bytes that regions have, of a page that none has whole. */
+void pieces_each(uintptr_t user, void (*f)(uintptr_t addr, size_t length));
+
 /* The page is not exposed any more. */
 void page_forget(struct page *p);
 

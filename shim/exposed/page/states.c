@@ -149,7 +149,7 @@ static void make_room(uint32_t n)
 		page_protect(open_pages[0]);
 }
 
-static void tell_unwatched(uintptr_t user)
+void page_tell_unwatched(uintptr_t user)
 {
 	if (hooks.unwatched)
 		hooks.unwatched(user);
@@ -160,7 +160,7 @@ static void note_open(uintptr_t user)
 	page_at(user)->owner = thread_id();
 	open_pages[open_n] = user;
 	set_open_n(open_n + 1);
-	tell_unwatched(user);
+	page_tell_unwatched(user);
 	if (!exposed_self.silent)
 		tick_arm();
 }
@@ -186,7 +186,7 @@ void page_show_hidden(uintptr_t user)
 void page_show_unwatched(uintptr_t user)
 {
 	page_show_hidden(user);
-	tell_unwatched(user);
+	page_tell_unwatched(user);
 }
 
 /* It may have become something else meanwhile. */
@@ -319,7 +319,7 @@ static bool pages_map_through(uintptr_t begin, uintptr_t end)
 		p->state = PAGE_PASS_THROUGH;
 		p->own = true;
 		pass_through_n++;
-		tell_unwatched(user);
+		page_tell_unwatched(user);
 		if (hooks.went_pass_through)
 			hooks.went_pass_through(user, backing_of(p, user));
 	}
@@ -388,25 +388,50 @@ void page_release(uintptr_t user)
 	map_return(user, user + PAGE);
 }
 
+static void check_snapshot(uintptr_t user)
+{
+	struct page *p = page_at(user);
+
+	if (p->state != PAGE_SNAPSHOT && !(p->state == PAGE_SUSPENDED && is_mine(p)))
+		return;
+	counts.validated++;
+	if (is_equal(shadow_of(user), backing_of(p, user), PAGE))
+		return;
+	if (!is_mine(p)) {
+		page_suspend(user);
+		return;
+	}
+	page_protect(user);
+	event_protected(user);
+	counts.protected_by_change++;
+}
+
 void check_snapshots(void)
 {
-	for (uint32_t i = open_n; i--;) {
-		uintptr_t user = open_pages[i];
-		struct page *p = page_at(user);
+	for (uint32_t i = open_n; i--;)
+		check_snapshot(open_pages[i]);
+}
 
-		if (p->state != PAGE_SNAPSHOT && !(p->state == PAGE_SUSPENDED && is_mine(p)))
-			continue;
-		counts.validated++;
-		if (is_equal(shadow_of(user), backing_of(p, user), PAGE))
-			continue;
-		if (!is_mine(p)) {
-			page_suspend(user);
-			continue;
-		}
-		page_protect(user);
-		event_protected(user);
-		counts.protected_by_change++;
+/* So many at each access. */
+#define CHECKED 4
+
+static void check_some_snapshots(void)
+{
+	static uint32_t next;
+
+	/* Those that are protected leave the list. */
+	for (uint32_t i = 0; i < CHECKED && open_n; i++) {
+		next = next < open_n ? next : 0;
+		check_snapshot(open_pages[next++]);
 	}
+}
+
+void check_snapshots_since(uint64_t values)
+{
+	if (counts.values != values || open_n <= CHECKED)
+		check_snapshots();
+	else
+		check_some_snapshots();
 }
 
 void take_sample(uintptr_t at, size_t length)

@@ -12,6 +12,8 @@ bool is_mine(const struct page *p);
 void page_show_snapshots(uintptr_t begin, uintptr_t end);
 /* A snapshot whose loads are watched: from now on they are not. */
 void page_show_unwatched(uintptr_t user);
+/* Who watches learns that accesses to this page may be unseen, or a call's. */
+void page_tell_unwatched(uintptr_t user);
 /* The same for one instruction, which is watched; then page_hide_again(). */
 void page_show_hidden(uintptr_t user);
 void page_hide_again(uintptr_t user);
@@ -42,6 +44,12 @@ void suspend_all(void);
  * show memory as it is now.
  */
 void check_snapshots(void);
+
+/*
+ * The same, if something new was read since there were so many values.  Else for some of them in turn: the program may as well
+ * have read before what it has known before.  A loop that looks here and there still comes to see what changes in a snapshot.
+ */
+void check_snapshots_since(uint64_t values);
 
 /* Records what differs from the shadow copy in the range, which lies within a page that is not passed through. */
 void take_sample(uintptr_t at, size_t length);

@@ -73,6 +73,7 @@ struct exposed_thread {
 		uint8_t works, unlooked; /* see note_work() */
 	} polled; /* the last load that was a poll; when, as a number of accesses */
 	uint64_t ticked[STALLS_MAX]; /* a hash of the registers at each tick since the thread last did something */
+	uintptr_t stack_end; /* of the thread that exposes memory; 0: not known (mappings.c) */
 	uintptr_t strange_at, strange_pc; /* the last fault at a page that was not exposed */
 	uint64_t strange_pages_returned;      /* pages_returned at that time */
 	struct aside *aside;
@@ -80,13 +81,15 @@ struct exposed_thread {
 	/* Of its probes.  A stub knows where these words are, relative to FS. */
 	struct {
 		uint64_t rcx, sp, stack, top, resume;
-		uint64_t interrupted; /* a breakpoint's copies, while a handler comes first */
+		uint64_t interrupted; /* where the stub would have led to, while a handler comes first */
 		/* Of a breakpoint: the value that is waited for, negated; the word that is to have it; and a register. */
 		uint64_t want, rax;
 		const uint64_t *word;
 		bool inside; /* the thread is in a stub, in the handler called from there, or on its way back */
 		bool give_up, ticks;
+		bool interrupts; /* a handler is to come first behind the next access */
 		uint32_t guards;
+		const struct probes_guard *first_guard; /* the one that interrupted the program; not valid if guards is 0 */
 		const struct probe *current;
 		uintptr_t addr;
 		_Alignas(VECTOR_MAX) char operand[VECTOR_MAX]; /* of an INSN_OPERAND or INSN_EXCHANGE, for its copy */

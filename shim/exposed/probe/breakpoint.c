@@ -29,12 +29,27 @@ __asm__(".text\n"
 	"sr_breakpoint_fault:\n"
 	"	hlt\n");
 
+static void interrupt_before(uintptr_t code)
+{
+	exposed_self.probe.interrupted = code;
+	exposed_self.probe.resume = (uintptr_t)sr_breakpoint_fault;
+}
+
 void breakpoint_stop(const struct probe *s, const uint64_t r[16], const char *vectors)
 {
-	if (!handlers->stop(s->pc, r, vectors + VECTORS_AT))
-		return;
-	exposed_self.probe.interrupted = s->copies;
-	exposed_self.probe.resume = (uintptr_t)sr_breakpoint_fault;
+	if (handlers->stop(s->pc, r, vectors + VECTORS_AT))
+		interrupt_before(s->copies);
+}
+
+void breakpoint_interrupt_at_probe(void)
+{
+	exposed_self.probe.interrupts = breakpoints_on;
+}
+
+void probe_interrupt(uintptr_t before)
+{
+	exposed_self.probe.interrupts = false;
+	interrupt_before(before);
 }
 
 bool breakpoints_start(const struct breakpoint_handlers *h)
@@ -165,6 +180,26 @@ static uint8_t *put_comparison(uint8_t **to, uint8_t told_by)
 	return distance;
 }
 
+#define FS_BYTES 9
+/* In the comparison with a word: behind the instruction that stores rax. */
+#define RAX_STORED (3 * FS_BYTES + 3)
+
+bool breakpoint_interrupted(uintptr_t *pc, uint64_t r[16])
+{
+	const struct exposed_thread *t = &exposed_self;
+	const struct probe *s = probe_of_stub(*pc);
+	uintptr_t at = s ? *pc - s->stub : 0;
+
+	if (!s || !s->breaks || at > s->comparison || !t->probe.guards)
+		return false;
+	*pc = s->pc;
+	if (at >= FS_BYTES)
+		r[REGISTER_CX] = t->probe.first_guard->rcx;
+	if (s->told_by == BREAKPOINT_BY_WORD && at >= RAX_STORED)
+		r[REGISTER_AX] = t->probe.first_guard->rax;
+	return true;
+}
+
 static bool make_stub(struct probe *s, bool jump, uint8_t told_by)
 {
 	uint8_t *stub = place_stub(s), *at = stub, *distance;
@@ -175,6 +210,7 @@ static bool make_stub(struct probe *s, bool jump, uint8_t told_by)
 		return false;
 	s->stub = (uintptr_t)stub;
 	distance = put_comparison(&at, told_by);
+	s->comparison = (uint8_t)(at - stub);
 	at = put_stub(at, (uint32_t)(s - probes));
 	to_copies = (int32_t)(at - distance - (int)sizeof(to_copies));
 	memcpy(distance, &to_copies, sizeof(to_copies));
@@ -214,8 +250,10 @@ static bool set(uintptr_t pc, bool jump, uint8_t told_by)
 {
 	struct probe *s = probe_at(pc);
 
-	if (s)
-		return s->breaks && s->state == PROBE_PATCHED && probe_has_jump(s);
+	if (s && s->breaks)
+		return s->state == PROBE_PATCHED && probe_has_jump(s);
+	/* A replay makes its probes at other accesses than the recording, in which the place was free. */
+	give_up_within(pc, pc + JUMP_BYTES);
 	s = probes_stopped ? NULL : probe_next();
 	if (!s)
 		return false;

@@ -52,6 +52,18 @@ bool breakpoint_set(uintptr_t pc, bool jump, uint8_t told_by);
 void breakpoint_await(uintptr_t pc, uint8_t told_by, const uint64_t r[16], const uint64_t *word, uint64_t value);
 void breakpoint_await_none(void);
 
+/*
+ * Has a signal interrupted this thread while a breakpoint's stub compares?  Nothing has happened there yet: the thread is at the
+ * instruction, and the registers become those that it has there.  Where the stub goes on, they are not known.
+ */
+bool breakpoint_interrupted(uintptr_t *pc, uint64_t r[16]);
+
+/*
+ * A thread that does nothing but accesses by probes is in their stubs whenever a signal looks.  So behind its next one,
+ * interrupt() is called as at a breakpoint.  Any thread, for itself.
+ */
+void breakpoint_interrupt_at_probe(void);
+
 /* A fault: true if it was that of a breakpoint.  Call it before other claims of SIGSEGV. */
 bool breakpoint_trapped(ucontext_t *uc);
 

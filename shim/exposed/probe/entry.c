@@ -180,6 +180,12 @@ SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char 
 		errno = saved;
 		return;
 	}
+	/* The last access was such a one.  Then the thread comes here again. */
+	if (t->probe.interrupts) {
+		probe_interrupt(s->at);
+		errno = saved;
+		return;
+	}
 	for (uint8_t i = 0; i < 16; i++)
 		*decode_register(&t->probe.uc, i) = (greg_t)f->r[i];
 	g[REG_EFL] = (greg_t)f->flags;
@@ -197,6 +203,9 @@ SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char 
 	f->flags = (uint64_t)g[REG_EFL];
 	if ((uintptr_t)g[REG_RIP] != s->pc)
 		t->probe.resume = resume_at(s, g);
+	/* Amidst an instruction that is executed aside nothing may come. */
+	if (t->probe.interrupts && copy_at(s, t->probe.resume) >= 0)
+		probe_interrupt(t->probe.resume);
 	errno = saved;
 }
 
@@ -216,13 +225,14 @@ bool probes_is_section(const ucontext_t *uc)
 	       (at >= (uintptr_t)sr_counter_entry && at < (uintptr_t)sr_counter_entry_end);
 }
 
-/* Without a stack, a stub goes on to the copies, and has only overwritten the place of RCX. */
+/* Without a stack, a stub goes on to the copies, and has only overwritten the places of RCX and RAX. */
 void probes_guard_begin(struct probes_guard *g)
 {
 	struct exposed_thread *t = &exposed_self;
 
-	g->rcx = t->probe.rcx;
-	t->probe.guards++;
+	*g = (struct probes_guard){.rcx = t->probe.rcx, .rax = t->probe.rax};
+	if (!t->probe.guards++)
+		t->probe.first_guard = g;
 	t->probe.stack = 0;
 	/* This very thread's next signal or call must find it so. */
 	atomic_signal_fence(memory_order_seq_cst);
@@ -234,6 +244,7 @@ void probes_guard_end(const struct probes_guard *g)
 
 	atomic_signal_fence(memory_order_seq_cst);
 	t->probe.rcx = g->rcx;
+	t->probe.rax = g->rax;
 	/* A thread that is still on its way through a stub gets the stack back there. */
 	if (!--t->probe.guards && !t->probe.inside)
 		t->probe.stack = t->probe.top;

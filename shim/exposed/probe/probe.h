@@ -62,7 +62,8 @@ struct probe {
 	uintptr_t aside;
 	uint8_t counter; /* it reads the time-stamp counter (counter.h): its length; 0: another probe */
 	bool breaks;     /* it is a breakpoint (breakpoint.h) ... */
-	uint8_t told_by; /* ... whose stub compares this */
+	uint8_t told_by; /* ... whose stub compares this ... */
+	uint8_t comparison; /* ... with its first so many bytes */
 };
 
 /*
@@ -97,6 +98,8 @@ bool probe_has_trapped(const struct probe *s);
 bool overlaps_another(const struct probe *s);
 /* Has another probe a jump with bytes in this range? */
 bool has_jump_within(uintptr_t begin, uintptr_t end, const struct probe *than);
+/* Gives up the probes of accesses whose jumps lead around instructions in this range.  The caller has the lock. */
+void give_up_within(uintptr_t begin, uintptr_t end);
 /* Is what is there now, n bytes of it, the same? */
 bool begins_with(uintptr_t pc, const uint8_t *bytes, unsigned int n);
 /* Has another probe's jump this instruction's bytes in its distance?  They must stay. */
@@ -172,6 +175,8 @@ extern const char sr_counter_entry_end[];
 /* breakpoint.c: what the stub of a breakpoint calls; see breakpoint.h. */
 bool breakpoint_is_here(uintptr_t pc, const uint64_t r[16]) NO_VECTORS;
 void breakpoint_stop(const struct probe *s, const uint64_t r[16], const char *vectors);
+/* The thread is to be interrupted before it goes on there. */
+void probe_interrupt(uintptr_t before);
 extern bool breakpoints_on;
 
 /* patch.c: false: nothing is changed. write_over_nop: a springboard. */

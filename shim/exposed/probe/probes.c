@@ -31,6 +31,9 @@ bool probes_are_wanted(void)
 
 static bool is_worth_it(const struct insn *insn)
 {
+	/* How much it stores is in a register that the stub does not look at. */
+	if (insn->mask)
+		return false;
 	if (insn->class == INSN_LOAD)
 		return insn->reg != REGISTER_SP || insn->high; /* the stub does not write rsp back */
 	if (insn->class == INSN_OPERAND)

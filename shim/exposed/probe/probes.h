@@ -74,7 +74,7 @@ bool probes_is_section(const ucontext_t *uc);
  * begin at the upper end of the handlers' stack, which is in use.
  */
 struct probes_guard {
-	uint64_t rcx;
+	uint64_t rcx, rax;
 };
 
 void probes_guard_begin(struct probes_guard *g);

@@ -109,6 +109,19 @@ bool has_jump_within(uintptr_t begin, uintptr_t end, const struct probe *than)
 	return false;
 }
 
+static bool is_over(const struct probe *s, uintptr_t begin, uintptr_t end)
+{
+	return s->pc < end && s->pc + s->group.length > begin && s->state == PROBE_PATCHED && !s->breaks && !s->counter;
+}
+
+void give_up_within(uintptr_t begin, uintptr_t end)
+{
+	for (uintptr_t pc = begin - (GROUP_BYTES_MAX - 1); pc < end; pc++)
+		for (struct probe *s = first_at(pc); s; s = next_at(s))
+			if (is_over(s, begin, end))
+				give_up(s);
+}
+
 bool overlaps_another(const struct probe *s)
 {
 	uintptr_t end = s->at + jump_bytes(s);

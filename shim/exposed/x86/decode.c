@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "shim/exposed/x86/vector.h"
+
 static const int greg_of[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
 				REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
 				REG_R12, REG_R13, REG_R14, REG_R15};
@@ -32,7 +34,8 @@ static bool has_known_prefixes(const struct insn *i)
 	if (e->kind == ENCODED_EVEX) {
 		if (e->evex & EVEX_BROADCAST) /* of which a short displacement counts in elements */
 			return false;
-		return i->class == INSN_OPERAND || (e->evex & (EVEX_ZERO | EVEX_MASK | EVEX_NO_V)) == EVEX_NO_V;
+		return i->class == INSN_OPERAND ||
+		       (e->evex & (EVEX_ZERO | (i->class == INSN_VECTOR_STORE ? 0 : EVEX_MASK) | EVEX_NO_V)) == EVEX_NO_V;
 	}
 	if (e->kind == ENCODED_VEX || is_vector_move(i))
 		return true;
@@ -67,6 +70,32 @@ static void find_register(struct insn *insn, uint8_t modrm)
 	insn->reg -= 4;
 }
 
+/* vmovdqu8 and vmovdqu16 have the prefix f2; what else is masked has elements of 4 or 8 bytes. */
+static uint8_t element_of(const struct encoding *e)
+{
+	const uint8_t size = e->rex & REX_W ? 8 : 4;
+
+	return e->opcode == MOVDQ_STORE && e->prefix == 3 ? size / 4 : size;
+}
+
+static void find_masked_size(const ucontext_t *uc, struct insn *insn)
+{
+	uint64_t mask;
+	uint8_t n = 0;
+
+	if (!vector_mask(uc, insn->mask, &mask)) {
+		insn->class = INSN_UNKNOWN;
+		return;
+	}
+	if (insn->size / insn->element < 64)
+		mask &= (1ull << insn->size / insn->element) - 1;
+	for (; mask & 1; mask >>= 1)
+		n++;
+	if (mask || !n)
+		insn->class = INSN_UNKNOWN;
+	insn->size = n * insn->element;
+}
+
 void decode_address(const ucontext_t *uc, struct insn *insn)
 {
 	const greg_t *g = uc->uc_mcontext.gregs;
@@ -84,6 +113,8 @@ void decode_address(const ucontext_t *uc, struct insn *insn)
 	if (o->index != NO_REGISTER)
 		a += (uintptr_t)g[greg_of[o->index]] << o->shift;
 	insn->address = a;
+	if (insn->mask)
+		find_masked_size(uc, insn);
 }
 
 void decode_bytes(const uint8_t *code, uintptr_t pc, struct insn *insn)
@@ -114,6 +145,10 @@ void decode_bytes(const uint8_t *code, uintptr_t pc, struct insn *insn)
 	insn->align = flags & OPCODE_ALIGNED ? insn->size - 1 : 0;
 	insn->vex = e->kind != ENCODED_LEGACY;
 	insn->upper = insn->class == INSN_VECTOR_STORE && e->map == 1 && e->opcode == MOVHPS;
+	if (insn->class == INSN_VECTOR_STORE && e->kind == ENCODED_EVEX) {
+		insn->mask = e->evex & EVEX_MASK;
+		insn->element = element_of(e);
+	}
 	insn->has_immediate = e->immediate_bytes;
 	insn->immediate = signed_at(code + e->immediate_at, e->immediate_bytes);
 	find_register(insn, code[e->modrm_at]);
@@ -124,6 +159,8 @@ static bool names_register(const struct encoding *e)
 {
 	if (!e->map)
 		return e->opcode < 0x80 || (e->opcode & 0xfe) == 0x86; /* add to xor, xchg */
+	if (e->map == 2)
+		return true; /* movbe */
 	return e->opcode >= 0xa3 && e->opcode <= 0xc1 && e->opcode != 0xba; /* bts to xadd, but for their group */
 }
 

@@ -30,6 +30,8 @@ struct insn {
 	bool high;   /* reg is one of ah, ch, dh, bh */
 	bool vex;    /* INSN_VECTOR_LOAD: clears the register above what it loads */
 	bool upper;  /* INSN_VECTOR_STORE: of the register's bytes 8 to 15 */
+	uint8_t mask;    /* INSN_VECTOR_STORE: the number of the register with a bit for each element that is stored; 0: all are */
+	uint8_t element; /* ... the elements' size */
 	bool repeat; /* INSN_STRING: rcx times */
 	uintptr_t source; /* INSN_STRING: 0 for stos */
 	int64_t immediate;
@@ -52,7 +54,10 @@ static inline bool is_transfer(const struct insn *insn)
 /* What the instruction of these bytes does if it is at pc, whatever the registers: all but its address. */
 void decode_bytes(const uint8_t *code, uintptr_t pc, struct insn *insn);
 
-/* The address, from the registers. */
+/*
+ * The address, from the registers, and of a masked store the size.  That is known if it stores the first elements only, as
+ * memset of less than a vector does.
+ */
 void decode_address(const ucontext_t *uc, struct insn *insn);
 
 /* Both.  code: the bytes of the instruction at uc's RIP. */

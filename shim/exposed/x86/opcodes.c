@@ -148,14 +148,17 @@ static const struct opcode two_bytes[256] = {
 #define LDA(size) VECTOR(INSN_VECTOR_LOAD, size, OPCODE_ALIGNED, ALL)
 #define ST(size)  VECTOR(INSN_VECTOR_STORE, size, 0, ALL)
 #define STA(size) VECTOR(INSN_VECTOR_STORE, size, OPCODE_ALIGNED, ALL)
-/* Reads that have no exception of their own: comparisons, logic and arithmetic of integers. */
-#define RD(size) VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, BOTH)
+/* Reads that have no exception of their own: moves into a part of a register, shuffles; integers. */
+#define RD(size)  VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, BOTH)
+#define RDV(size) VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, ENCODED_VEX)
 #define RDE(size) VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, ALL)
 #define RDX(size) VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, ENCODED_EVEX)
 /* Reads that may have one, as of floating point, or that a mask may suppress. */
 #define FP(size)  VECTOR(INSN_OPERAND, size, 0, BOTH)
 #define FPV(size) VECTOR(INSN_OPERAND, size, 0, ENCODED_VEX)
 #define FPU(size) VECTOR(INSN_OPERAND, size, OPCODE_UNALIGNED, BOTH)
+/* Of general registers. */
+#define RDL(size) VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, ENCODED_LEGACY)
 /* MMX's: x87's exceptions are theirs. */
 #define MMX(size) VECTOR(INSN_OPERAND, size, 0, ENCODED_LEGACY)
 #define NONE {0}
@@ -168,10 +171,10 @@ static const struct opcode two_bytes[256] = {
 static const struct opcode vectors_0f[256][4] = {
     [0x10] = {LD(FULL), LD(FULL), LD(DWORD), LD(QWORD)}, /* movups, movupd, movss, movsd */
     [0x11] = {ST(FULL), ST(FULL), ST(DWORD), ST(QWORD)},
-    [0x12] = {FP(QWORD), FP(QWORD), FP(FULL), FP(FULL_BUT_128)}, /* movlps, movlpd, movsldup, movddup */
+    [0x12] = {RD(QWORD), RD(QWORD), RD(FULL), RD(FULL_BUT_128)}, /* movlps, movlpd, movsldup, movddup */
     [0x13] = {ST(QWORD), ST(QWORD)}, /* movlps */
-    [0x14 ... 0x15] = {FP(FULL), FP(FULL)}, /* unpck?ps */
-    [0x16] = {FP(QWORD), FP(QWORD), FP(FULL)}, /* movhps, movhpd, movshdup */
+    [0x14 ... 0x15] = {RD(FULL), RD(FULL)}, /* unpck?ps */
+    [0x16] = {RD(QWORD), RD(QWORD), RD(FULL)}, /* movhps, movhpd, movshdup */
     [MOVHPS] = {ST(QWORD), ST(QWORD)},
     [0x28] = {LDA(FULL), LDA(FULL)}, /* movaps, movapd */
     [0x29] = {STA(FULL), STA(FULL)},
@@ -198,8 +201,8 @@ static const struct opcode vectors_0f[256][4] = {
     [0x7f] = {NONE, STA(FULL), ST(FULL), VECTOR(INSN_VECTOR_STORE, FULL, 0, ENCODED_EVEX)},
     [0x90] = {FPV(MASK_W), FPV(MASK_B)}, /* kmov */
     [0xc2] = ARITHMETIC_FP, /* cmp */
-    [0xc4] = {MMX(WORD), FP(WORD)}, /* pinsrw */
-    [0xc6] = {FP(FULL), FP(FULL)}, /* shuf */
+    [0xc4] = {MMX(WORD), RD(WORD)}, /* pinsrw */
+    [0xc6] = {RD(FULL), RD(FULL)}, /* shuf */
     [0xd0] = {NONE, FP(FULL), NONE, FP(FULL)}, /* addsub */
     [0xd1 ... 0xd3] = SHIFT,
     [0xd4 ... 0xd5] = INTEGERS,
@@ -225,63 +228,68 @@ static const struct opcode vectors_0f[256][4] = {
 
 #define FMA_FULL   {NONE, FPV(FULL)}
 #define FMA_SCALAR {NONE, FPV(D_OR_Q)}
-#define BMI        FPV(D_OR_Q)
+#define BMI        RDV(D_OR_Q)
+#define MOVBE_LOAD  RDL(V)
+#define MOVBE_STORE VECTOR(INSN_EXCHANGE, V, 0, ENCODED_LEGACY)
 
 static const struct opcode vectors_0f38[256][4] = {
     [0x00 ... 0x0b] = INTEGERS, /* pshufb, phadd, ... */
-    [0x0c ... 0x0f] = {NONE, FPV(FULL)}, /* vpermil, vtest */
+    [0x0c ... 0x0f] = {NONE, RDV(FULL)}, /* vpermil, vtest */
     [0x13] = {NONE, FPV(HALF)}, /* vcvtph2ps */
-    [0x16] = {NONE, FPV(YWORD)}, /* vpermps */
+    [0x16] = {NONE, RDV(YWORD)}, /* vpermps */
     [0x17] = {NONE, RD(FULL)}, /* ptest */
-    [0x18] = {NONE, FPV(DWORD)}, [0x19] = {NONE, FPV(QWORD)}, [0x1a] = {NONE, FPV(OWORD)}, /* vbroadcast */
+    [0x18] = {NONE, RDV(DWORD)}, [0x19] = {NONE, RDV(QWORD)}, [0x1a] = {NONE, RDV(OWORD)}, /* vbroadcast */
     [0x1c ... 0x1e] = INTEGERS, /* pabs */
-    [0x20] = {NONE, FP(HALF)}, {NONE, FP(QUARTER)}, {NONE, FP(EIGHTH)}, /* pmovsx */
-    {NONE, FP(HALF)}, {NONE, FP(QUARTER)}, {NONE, FP(HALF)},
+    [0x20] = {NONE, RD(HALF)}, {NONE, RD(QUARTER)}, {NONE, RD(EIGHTH)}, /* pmovsx */
+    {NONE, RD(HALF)}, {NONE, RD(QUARTER)}, {NONE, RD(HALF)},
     [0x26 ... 0x27] = {NONE, RDX(FULL), RDX(FULL)}, /* vptestm, vptestnm */
     [0x28 ... 0x29] = {NONE, RD(FULL)}, /* pmuldq, pcmpeqq */
-    [0x2a] = {NONE, LDA(FULL)}, {NONE, FP(FULL)}, /* movntdqa, packusdw */
+    [0x2a] = {NONE, LDA(FULL)}, {NONE, RD(FULL)}, /* movntdqa, packusdw */
     [0x2c ... 0x2d] = {NONE, FPV(FULL)}, /* vmaskmov */
-    [0x30] = {NONE, FP(HALF)}, {NONE, FP(QUARTER)}, {NONE, FP(EIGHTH)}, /* pmovzx */
-    {NONE, FP(HALF)}, {NONE, FP(QUARTER)}, {NONE, FP(HALF)},
-    [0x36] = {NONE, FPV(YWORD)}, /* vpermd */
+    [0x30] = {NONE, RD(HALF)}, {NONE, RD(QUARTER)}, {NONE, RD(EIGHTH)}, /* pmovzx */
+    {NONE, RD(HALF)}, {NONE, RD(QUARTER)}, {NONE, RD(HALF)},
+    [0x36] = {NONE, RDV(YWORD)}, /* vpermd */
     [0x37 ... 0x39] = {NONE, RD(FULL)}, /* pcmpgtq, pmin */
     [0x3a ... 0x3b] = {NONE, RDE(FULL)},
     [0x3c ... 0x40] = {NONE, RD(FULL)}, /* pmax, pmulld */
-    [0x41] = {NONE, FP(OWORD)}, /* phminposuw */
-    [0x45 ... 0x47] = {NONE, FPV(FULL)}, /* vpsrlv */
-    [0x50 ... 0x53] = {NONE, FPV(FULL)}, /* vpdp */
-    [0x58] = {NONE, FPV(DWORD)}, [0x59] = {NONE, FPV(QWORD)}, [0x5a] = {NONE, FPV(OWORD)}, /* vpbroadcast */
-    [0x78] = {NONE, FPV(BYTE)}, [0x79] = {NONE, FPV(WORD)},
+    [0x41] = {NONE, RD(OWORD)}, /* phminposuw */
+    [0x45 ... 0x47] = {NONE, RDV(FULL)}, /* vpsrlv */
+    [0x50 ... 0x53] = {NONE, RDV(FULL)}, /* vpdp */
+    [0x58] = {NONE, RDV(DWORD)}, [0x59] = {NONE, RDV(QWORD)}, [0x5a] = {NONE, RDV(OWORD)}, /* vpbroadcast */
+    [0x78] = {NONE, RDV(BYTE)}, [0x79] = {NONE, RDV(WORD)},
     [0x8c] = {NONE, FPV(FULL)}, /* vpmaskmov */
     [0x96 ... 0x98] = FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR,
     [0xa6 ... 0xa8] = FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR,
     [0xb6 ... 0xb8] = FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR,
-    [0xcf] = {NONE, FP(FULL)}, /* gf2p8mulb */
-    [0xdb] = {NONE, FP(OWORD)}, /* aesimc */
-    [0xdc ... 0xdf] = {NONE, FP(FULL)}, /* aes */
-    [0xf2] = {BMI}, {BMI}, /* andn, blsr */
-    [0xf5] = {BMI, NONE, BMI, BMI}, {NONE, NONE, NONE, BMI}, {BMI, BMI, BMI, BMI},
+    [0xcf] = {NONE, RD(FULL)}, /* gf2p8mulb */
+    [0xdb] = {NONE, RD(OWORD)}, /* aesimc */
+    [0xdc ... 0xdf] = {NONE, RD(FULL)}, /* aes */
+    [0xf0] = {MOVBE_LOAD, MOVBE_LOAD, NONE, RDL(BYTE)}, {MOVBE_STORE, MOVBE_STORE, NONE, RDL(V)}, /* and crc32 */
+    [0xf2] = {BMI}, {BMI}, /* andn; blsr, blsmsk, blsi */
+    [0xf5] = {BMI, NONE, BMI, BMI}, /* bzhi, pext, pdep */
+    {NONE, RDL(D_OR_Q), RDL(D_OR_Q), BMI}, /* adcx, adox, mulx */
+    {BMI, BMI, BMI, BMI}, /* bextr, shlx, sarx, shrx */
 };
 
 static const struct opcode vectors_0f3a[256][4] = {
-    [0x00 ... 0x01] = {NONE, FPV(YWORD)}, /* vpermq */
-    [0x02] = {NONE, FPV(FULL)}, [0x04 ... 0x05] = {NONE, FPV(FULL)}, /* vpblendd, vpermil */
-    [0x06] = {NONE, FPV(YWORD)}, /* vperm2f128 */
+    [0x00 ... 0x01] = {NONE, RDV(YWORD)}, /* vpermq */
+    [0x02] = {NONE, RDV(FULL)}, [0x04 ... 0x05] = {NONE, RDV(FULL)}, /* vpblendd, vpermil */
+    [0x06] = {NONE, RDV(YWORD)}, /* vperm2f128 */
     [0x08 ... 0x09] = {NONE, FP(FULL)}, [0x0a] = {NONE, FP(DWORD)}, {NONE, FP(QWORD)}, /* round */
-    [0x0c ... 0x0e] = {NONE, FP(FULL)}, /* blend */
+    [0x0c ... 0x0e] = {NONE, RD(FULL)}, /* blend */
     [0x0f] = INTEGERS, /* palignr */
-    [0x18] = {NONE, FPV(OWORD)}, /* vinsertf128 */
+    [0x18] = {NONE, RDV(OWORD)}, /* vinsertf128 */
     [0x1e ... 0x1f] = {NONE, RDX(FULL)}, /* vpcmp */
-    [0x20] = {NONE, FP(BYTE)}, {NONE, FP(DWORD)}, {NONE, FP(D_OR_Q)}, /* pinsr */
+    [0x20] = {NONE, RD(BYTE)}, {NONE, RD(DWORD)}, {NONE, RD(D_OR_Q)}, /* pinsr */
     [0x25] = {NONE, VECTOR(INSN_OPERAND, FULL, 0, ENCODED_EVEX)}, /* vpternlog */
-    [0x38] = {NONE, FPV(OWORD)}, /* vinserti128 */
+    [0x38] = {NONE, RDV(OWORD)}, /* vinserti128 */
     [0x3e ... 0x3f] = {NONE, RDX(FULL)}, /* vpcmp */
-    [0x40] = {NONE, FP(FULL)}, {NONE, FP(OWORD)}, {NONE, FP(FULL)}, [0x44] = {NONE, FP(FULL)}, /* dpps, mpsadbw */
-    [0x46] = {NONE, FPV(YWORD)}, /* vperm2i128 */
-    [0x4a ... 0x4c] = {NONE, FPV(FULL)}, /* vblendv */
+    [0x40] = {NONE, FP(FULL)}, {NONE, FP(OWORD)}, {NONE, RD(FULL)}, [0x44] = {NONE, RD(FULL)}, /* dpps, mpsadbw */
+    [0x46] = {NONE, RDV(YWORD)}, /* vperm2i128 */
+    [0x4a ... 0x4c] = {NONE, RDV(FULL)}, /* vblendv */
     [0x60 ... 0x63] = {NONE, FPU(OWORD)}, /* pcmpestrm */
-    [0xce ... 0xcf] = {NONE, FP(FULL)}, /* gf2p8affine */
-    [0xdf] = {NONE, FP(OWORD)}, /* aeskeygenassist */
+    [0xce ... 0xcf] = {NONE, RD(FULL)}, /* gf2p8affine */
+    [0xdf] = {NONE, RD(OWORD)}, /* aeskeygenassist */
     [0xf0] = {NONE, NONE, NONE, BMI}, /* rorx */
 };
 
@@ -381,7 +389,7 @@ static const uint8_t *take_vex(const uint8_t *p, struct encoding *e, unsigned in
 		p += e->kind == ENCODED_EVEX ? 4 : 3;
 	}
 	e->rex |= w & 0x80 ? REX_W : 0;
-	*prefix = w & 3; /* none, 66, f3, f2 */
+	*prefix = e->prefix = w & 3;
 	e->vector = e->kind == ENCODED_EVEX ? (uint8_t)(16 << (e->evex >> 5 & 3)) : w & 4 ? 32 : 16;
 	return e->map >= 1 && e->map <= 3 ? p : NULL;
 }

@@ -84,6 +84,7 @@ struct opcode {
 
 #define INSN_BYTES_MAX 15
 
+#define MOVDQ_STORE 0x7f /* 0f 7f: movdqa, movdqu to memory */
 #define MOVHPS 0x17 /* 0f 17: a store of the register's bytes 8 to 15 */
 
 /* An instruction's bytes, taken apart. */
@@ -97,6 +98,7 @@ struct encoding {
 	uint8_t high;   /* EVEX: 16 if the register is one of 16 to 31 */
 	uint8_t vector; /* bytes of the vector registers */
 	uint8_t evex;   /* its last byte */
+	uint8_t prefix; /* VEX, EVEX: 0 to 3 for none, 66, f3, f2 */
 	uint8_t segment; /* PREFIX_FS, PREFIX_GS or 0 */
 	uint8_t repeat;  /* PREFIX_REPNE, PREFIX_REP or 0 */
 	bool has_rex, operand16, lock;
@@ -127,7 +129,10 @@ struct operand {
 };
 
 #define NO_REGISTER 255
-#define REGISTER_SP 4 /* the stack pointer's number in instructions */
+/* The numbers of registers in instructions. */
+#define REGISTER_AX 0
+#define REGISTER_CX 1
+#define REGISTER_SP 4 /* the stack pointer */
 
 /* pc: the instruction's address.  False if the operand is a register, or none, or relative to a segment. */
 bool encoding_operand(const uint8_t *code, uintptr_t pc, const struct encoding *e, struct operand *o);

@@ -14,6 +14,7 @@ struct piece {
 #define HEADER      512
 #define COMPONENT_X 1 /* xmm 0 to 15 */
 #define COMPONENT_Y 2 /* the upper halves of ymm 0 to 15 */
+#define COMPONENT_K 5 /* the mask registers */
 #define COMPONENT_Z 6 /* those of zmm 0 to 15 */
 #define COMPONENT_H 7 /* zmm 16 to 31 */
 
@@ -37,6 +38,7 @@ static uint32_t offset_of_component(uint32_t component)
 void vector_start(void)
 {
 	offset_of_component(COMPONENT_Y);
+	offset_of_component(COMPONENT_K);
 	offset_of_component(COMPONENT_Z);
 	offset_of_component(COMPONENT_H);
 }
@@ -121,6 +123,19 @@ bool vector_get(const ucontext_t *uc, unsigned int reg, bool upper, void *to, un
 		out += part;
 		size -= part;
 	}
+	return true;
+}
+
+bool vector_mask(const ucontext_t *uc, unsigned int reg, uint64_t *mask)
+{
+	const struct piece p = {offset_of_component(COMPONENT_K) + reg * 8, 8, COMPONENT_K};
+	const char *frame = frame_of(uc);
+
+	*mask = 0;
+	if (!frame || !has(frame, &p))
+		return false;
+	if (in_use(frame) >> p.component & 1)
+		memcpy(mask, frame + p.at, sizeof(*mask));
 	return true;
 }
 

@@ -17,6 +17,9 @@ void vector_start(void);
 /* False if the frame does not have the register.  upper: from its byte 8 on, 8 bytes. */
 bool vector_get(const ucontext_t *uc, unsigned int reg, bool upper, void *to, unsigned int size);
 
+/* The mask register of that number.  False if the frame does not have it. */
+bool vector_mask(const ucontext_t *uc, unsigned int reg, uint64_t *mask);
+
 /* Puts size bytes, and clears those above up to the end of the register (vex) or of its first 16 bytes. */
 bool vector_put(ucontext_t *uc, unsigned int reg, const void *from, unsigned int size, bool vex);
 

@@ -10,11 +10,12 @@ import sys
 
 FIRST = ["mov (%rdi), %eax", "movzbl (%rdi), %eax", "cmp (%rdi), %eax", "add (%rdi), %eax", "mov %eax, (%rdi)",
          "movups (%rdi), %xmm0", "movups %xmm0, (%rdi)", "imul (%rdi), %eax", "test %eax, (%rdi)",
-         "xor %eax, (%rdi)", "xchg %al, (%rdi)"]
+         "xor %eax, (%rdi)", "xchg %al, (%rdi)", "blsr (%rdi), %eax", "movbe %eax, (%rdi)"]
 SECOND = ["mov (%rcx), %eax", "add (%rcx), %eax", "cmp (%rcx), %eax", "mov %eax, (%rcx)", "movups (%rcx), %xmm0",
           "movups %xmm0, (%rcx)", "pcmpeqb (%rcx), %xmm0", "pxor (%rcx), %xmm0", "add %eax, (%rcx)", "imul (%rcx), %eax",
           "mov (%rcx), %al", "movb $3, (%rcx)", "mov (%rcx), %rcx\\n and $0x7f, %ecx", "xor (%rcx), %rax",
           "lock xadd %eax, (%rcx)", "lock cmpxchg %r8d, (%rcx)", "andl $0x7f, (%rcx)", "shll (%rcx)", "lock incl (%rcx)",
+          "shrx %rax, (%rcx), %rax", "movbe %rax, (%rcx)", "movbe (%rcx), %rax", "crc32l (%rcx), %eax",
           "sete (%rcx)", "adc %ah, (%rcx)", "btsl $3, (%rcx)", "not %rcx\\n not %rcx\\n notb (%rcx)",
           "add rows_data+64(%rip), %eax", "mov rows_data+72(%rip), %rax",
           "cmpl $77, rows_data+64(%rip)", "mov rows_data+80(%rip), %cx"]

@@ -112,6 +112,7 @@ static void run_every_instruction(uint8_t *region)
 		BOTH("vpxor %%xmm0, %%xmm0, %%xmm0; vpcmpeqb 9(%3), %%ymm0, %%ymm1; vpmovmskb %%ymm1, %k0; vzeroupper");
 		BOTH("vpxor %%xmm8, %%xmm8, %%xmm8; vpminub (%3,%4,8), %%ymm8, %%ymm9; vpmovmskb %%ymm9, %k0; "
 		     "vpermq $1, 1(%3), %%ymm9; vmovq %%xmm9, %2; vzeroupper");
+		BOTH("movbeq %0, 24(%3); movbew %w2, 24(%3); movbel 24(%3), %k0");
 		BOTH("andn 24(%3), %0, %0; shlxq %2, 24(%3), %2; rorxl $3, 24(%3), %k0");
 	}
 	if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))

@@ -284,12 +284,14 @@ static bool is_misalignment_fault(const struct reading *z)
 /* Has it an exception of its own, or may it read less than all of its operand? */
 static bool may_fail_or_skip(const struct reading *z)
 {
+	static const ZydisMnemonic masked[] = {ZYDIS_MNEMONIC_VMASKMOVPS, ZYDIS_MNEMONIC_VMASKMOVPD, ZYDIS_MNEMONIC_VPMASKMOVD,
+					       ZYDIS_MNEMONIC_VPMASKMOVQ, 0};
+
 	switch (z->i.meta.exception_class) {
 	case ZYDIS_EXCEPTION_CLASS_SSE2: /* floating point */
 	case ZYDIS_EXCEPTION_CLASS_SSE3:
 	case ZYDIS_EXCEPTION_CLASS_AVX2:
 	case ZYDIS_EXCEPTION_CLASS_AVX3:
-	case ZYDIS_EXCEPTION_CLASS_AVX6: /* masked moves */
 	case ZYDIS_EXCEPTION_CLASS_E2:
 	case ZYDIS_EXCEPTION_CLASS_E2NF:
 	case ZYDIS_EXCEPTION_CLASS_E3:
@@ -302,7 +304,7 @@ static bool may_fail_or_skip(const struct reading *z)
 		if (z->o[k].type == ZYDIS_OPERAND_TYPE_REGISTER &&
 		    ZydisRegisterGetClass(z->o[k].reg.value) == ZYDIS_REGCLASS_MMX)
 			return true;
-	return z->i.mnemonic == ZYDIS_MNEMONIC_DIV || z->i.mnemonic == ZYDIS_MNEMONIC_IDIV ||
+	return is_any(z->i.mnemonic, masked) || z->i.mnemonic == ZYDIS_MNEMONIC_DIV || z->i.mnemonic == ZYDIS_MNEMONIC_IDIV ||
 	       (z->i.avx.mask.mode != ZYDIS_MASK_MODE_INVALID && z->i.avx.mask.mode != ZYDIS_MASK_MODE_DISABLED);
 }
 

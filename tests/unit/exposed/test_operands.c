@@ -49,6 +49,27 @@ typedef void operand_function(volatile void *p, struct result *out, uint64_t v);
 	X(popcnt, "popcnt 24(%rdi), %ax") \
 	X(xor_by_index, "push %r12\n mov $2, %r12d\n xor (%rdi, %r12, 8), %r12\n mov %r12, %rax\n pop %r12") \
 	X(imul_two_prefixes, ".byte 0x66, 0x48, 0x69, 0x07\n .long 3") \
+	X(tzcnt, "tzcnt 16(%rdi), %rax") \
+	X(lzcnt, "lzcnt 20(%rdi), %eax") \
+	X(andn, "andn 16(%rdi), %r8, %rax") \
+	X(bextr, "mov $0x1004, %eax\n bextr %eax, (%rdi), %eax") \
+	X(blsr, "blsr 16(%rdi), %rax") \
+	X(blsi, "blsi 12(%rdi), %eax") \
+	X(blsmsk, "push %r12\n mov $3, %r12d\n blsmsk (%rdi, %r12, 8), %r12\n mov %r12, %rax\n pop %r12") \
+	X(bzhi, "bzhi %r8, 16(%rdi), %rax") \
+	X(mulx, "mov $77, %edx\n mulx (%rdi), %rax, %rcx") \
+	X(mulx_over_rdx, "mov %r8, %rdx\n mulx (%rdi), %rdx, %rcx") \
+	X(pdep, "pdep 16(%rdi), %r8, %rax") \
+	X(pext, "pext 20(%rdi), %r8d, %eax") \
+	X(rorx, "rorx $7, (%rdi), %rax") \
+	X(sarx, "sarx %r8, 16(%rdi), %rax") \
+	X(shlx, "shlx %r8d, 16(%rdi), %eax") \
+	X(shrx, "shrx %r8, 17(%rdi), %rax") \
+	X(movbe, "movbe 16(%rdi), %rax") \
+	X(movbe_word, "movbe 16(%rdi), %ax") \
+	X(crc32, "mov %r8, %rax\n crc32q 16(%rdi), %rax") \
+	X(crc32_byte, "mov %r8d, %eax\n crc32b 19(%rdi), %eax") \
+	X(crc32_word, "mov %r8d, %eax\n crc32w 18(%rdi), %eax") \
 	X(pcmpeqb, "movq %r8, %xmm2\n pcmpeqb 16(%rdi), %xmm2") \
 	X(punpck, "punpckldq (%rdi), %xmm2") \
 	X(andps, "movq %r8, %xmm2\n andps (%rdi), %xmm2") \
@@ -58,15 +79,32 @@ typedef void operand_function(volatile void *p, struct result *out, uint64_t v);
 	X(vpshuflw, "vpshuflw $27, (%rdi), %xmm2") \
 	X(vpshufb, ONES1 "vpshufb (%rdi), %ymm1, %ymm2") \
 	X(vpsrlw, ONES1 "vpsrlw (%rdi), %ymm1, %ymm2") \
+	X(vmovddup, "vmovddup (%rdi), %ymm2") \
+	X(vmovsldup, "vmovsldup (%rdi), %xmm2") \
+	X(vmovshdup, "vmovshdup (%rdi), %ymm2") \
+	X(vpmovzx, "vpmovzxbw (%rdi), %ymm2") \
+	X(vpbroadcastb, "vpbroadcastb (%rdi), %ymm2") \
+	X(vbroadcastf128, "vbroadcastf128 (%rdi), %ymm2") \
+	X(vperm2f128, ONES1 "vperm2f128 $0x13, (%rdi), %ymm1, %ymm2") \
+	X(vpblendvb, ONES1 "vpblendvb %ymm1, (%rdi), %ymm1, %ymm2") \
+	X(vmovhps, "vmovhps (%rdi), %xmm2, %xmm2") \
+	X(movlps, "movlps 16(%rdi), %xmm2") \
+	X(shufps, "shufps $27, (%rdi), %xmm2") \
+	X(pinsrw, "pinsrw $3, 18(%rdi), %xmm2") \
+	X(pinsrd, "pinsrd $1, 20(%rdi), %xmm2") \
+	X(vinsertps, "vinsertps $0x10, (%rdi), %xmm2, %xmm2") \
 	X(vptest, ONES1 "vptest (%rdi), %ymm1")
 
+/* Processors with AVX-512 have ADX, too. */
 #define ALWAYS_512(X) \
+	X(adcx, "mov %r8, %rax\n stc\n adcx 16(%rdi), %rax") \
+	X(adox, "mov %r8d, %eax\n stc\n adox 16(%rdi), %eax\n seto %cl") \
 	X(evex_compare, "vmovq %r8, %xmm16\n vpcmpeqb 32(%rdi), %ymm16, %k1\n kmovd %k1, %eax") \
 	X(evex_compare_wide, "vmovq %r8, %xmm16\n vpcmpneqb 64(%rdi), %zmm16, %k1\n kmovq %k1, %rax") \
 	X(evex_test, "vpternlogd $255, %zmm17, %zmm17, %zmm17\n vptestnmb 32(%rdi), %ymm17, %k1\n kmovd %k1, %eax") \
 	X(evex_and, ONES1 "vpandd 32(%rdi), %ymm1, %ymm2")
 
-/* What may have an exception of its own, or is not known so well. */
+/* What may have an exception of its own. */
 #define BY_FAULT(X) \
 	X(addsd, "cvtsi2sd %r8, %xmm2\n addsd 16(%rdi), %xmm2") \
 	X(cvttps2dq, "cvttps2dq (%rdi), %xmm2") \
@@ -75,23 +113,10 @@ typedef void operand_function(volatile void *p, struct result *out, uint64_t v);
 	X(paddd_mmx, "pxor %mm0, %mm0\n paddd (%rdi), %mm0\n movq2dq %mm0, %xmm2\n emms") \
 	X(cvtps2pd, "cvtps2pd (%rdi), %xmm2") \
 	X(vaddsubps, ONES1 "vaddsubps (%rdi), %ymm1, %ymm2") \
-	X(vmovddup, "vmovddup (%rdi), %ymm2") \
-	X(vmovsldup, "vmovsldup (%rdi), %xmm2") \
-	X(vmovshdup, "vmovshdup (%rdi), %ymm2") \
 	X(vhaddps, ONES1 "vhaddps (%rdi), %ymm1, %ymm2") \
 	X(vcvtdq2pd, "vcvtdq2pd (%rdi), %ymm2") \
 	X(vcvtpd2dq, "vcvtpd2dqy (%rdi), %xmm2") \
 	X(vcvttps2dq, "vcvttps2dq (%rdi), %ymm2") \
-	X(vpmovzx, "vpmovzxbw (%rdi), %ymm2") \
-	X(vpbroadcastb, "vpbroadcastb (%rdi), %ymm2") \
-	X(vbroadcastf128, "vbroadcastf128 (%rdi), %ymm2") \
-	X(vinsertps, "vinsertps $0x10, (%rdi), %xmm2, %xmm2") \
-	X(vperm2f128, ONES1 "vperm2f128 $0x13, (%rdi), %ymm1, %ymm2") \
-	X(vpblendvb, ONES1 "vpblendvb %ymm1, (%rdi), %ymm1, %ymm2") \
-	X(vmovhps, "vmovhps (%rdi), %xmm2, %xmm2") \
-	X(bextr, "mov $0x1004, %eax\n bextr %eax, (%rdi), %eax") \
-	X(mulx, "mov $77, %edx\n mulx (%rdi), %rax, %rcx") \
-	X(rorx, "rorx $7, (%rdi), %rax") \
 	X(vpcmpistri, ONES1 "vpcmpistri $0, (%rdi), %xmm1")
 
 #define BY_FAULT_512(X) \
@@ -163,7 +188,7 @@ static struct sr_exposed_counts counts_now(void)
 	return c;
 }
 
-/* The NIC's, and another place's, are the same. */
+/* The NIC's, and another place's, are the same.  Each byte is another one than the last time. */
 static void fill(volatile uint64_t *at, uint64_t *other)
 {
 	static uint64_t v = 0x2545f4914f6cdd1d;
@@ -171,7 +196,8 @@ static void fill(volatile uint64_t *at, uint64_t *other)
 
 	for (int i = 0; i < 32; i++) {
 		v = v * 6364136223846793005 + 1442695040888963407;
-		other[i] = backing[i] = v;
+		other[i] ^= v | 0x0101010101010101;
+		backing[i] = other[i];
 	}
 }
 

@@ -61,20 +61,34 @@ typedef void store_function(volatile void *to, const void *from);
 	S(do_vmovdqa_512, Z, "vmovdqa64 %zmm21, (%rdi)", 0, 64) \
 	S(do_vmovntdq_512, Z, "vmovntdq %zmm21, (%rdi)", 0, 64) \
 	S(do_vmovhps_evex, Z, "vmovhps %xmm21, (%rdi)", 8, 8)
+/* As memset of less than a vector.  The mask stays above the store, where the jump would be. */
+#define MASK(mask) Z "\n mov $" mask ", %r11\n kmovq %r11, %k3"
+#define STORES_MASKED(S) \
+	S(do_masked_8, MASK("0x1fff"), "vmovdqu8 %zmm21, (%rdi){%k3}", 0, 13) \
+	S(do_masked_8_all, MASK("-1"), "vmovdqu8 %zmm21, (%rdi){%k3}", 0, 64) \
+	S(do_masked_16, MASK("7"), "vmovdqu16 %xmm21, (%rdi){%k3}", 0, 6) \
+	S(do_masked_32, MASK("0x1f"), "vmovdqu32 %zmm21, (%rdi){%k3}", 0, 20) \
+	S(do_masked_64, MASK("3"), "vmovdqa64 %ymm21, (%rdi){%k3}", 0, 16) \
+	S(do_masked_ps, MASK("0xffff"), "vmovups %ymm21, (%rdi){%k3}", 0, 32) \
+	S(do_masked_pd, MASK("1"), "vmovapd %zmm21, (%rdi){%k3}", 0, 8) \
+	S(do_masked_ss, MASK("0xff"), "vmovss %xmm21, (%rdi){%k3}", 0, 4)
 
 #define DEFINE(name, load, store, offset, bytes) STORE(name, load, store)
-#define ROW(name, load, store, offset, bytes)	 {#name, name, offset, bytes, false},
-#define ROW_512(name, load, store, offset, bytes) {#name, name, offset, bytes, true},
+#define ROW(name, load, store, offset, bytes)	 {#name, name, offset, bytes, false, false},
+#define ROW_512(name, load, store, offset, bytes) {#name, name, offset, bytes, true, false},
+#define ROW_MASKED(name, load, store, offset, bytes) {#name, name, offset, bytes, true, true},
 
 STORES(DEFINE)
 STORES_512(DEFINE)
+STORES_MASKED(DEFINE)
 
 static const struct store {
 	const char *name;
 	store_function *f;
 	unsigned int offset, bytes;
 	bool avx512;
-} stores[] = {STORES(ROW) STORES_512(ROW_512)};
+	bool masked; /* by a fault each time */
+} stores[] = {STORES(ROW) STORES_512(ROW_512) STORES_MASKED(ROW_MASKED)};
 
 static volatile uint64_t *user, *dma;
 
@@ -102,7 +116,7 @@ static struct sr_exposed_counts counts_now(void)
 
 static bool is_possible(const struct store *s)
 {
-	return !s->avx512 || __builtin_cpu_supports("avx512vl");
+	return !s->avx512 || (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"));
 }
 
 /* What memory must be after it, and is; the place is another one each time. */
@@ -163,10 +177,10 @@ static void test_stores(void **state)
 		rounds(&stores[k], &rnd, true);
 		rounds(&stores[k], &rnd, false);
 		after = counts_now();
-		if (after.jumps != before.jumps + 1)
-			print_error("%s: no jump\n", stores[k].name);
-		assert_int_equal(after.jumps, before.jumps + 1);
-		assert_int_equal(after.by_jump - before.by_jump, 2 * ROUNDS - 16);
+		if (after.jumps != before.jumps + !stores[k].masked)
+			print_error("%s: %d jumps\n", stores[k].name, (int)(after.jumps - before.jumps));
+		assert_int_equal(after.jumps, before.jumps + !stores[k].masked);
+		assert_int_equal(after.by_jump - before.by_jump, stores[k].masked ? 0 : 2 * ROUNDS - 16);
 		all_is_known();
 	}
 }
