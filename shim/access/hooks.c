@@ -5,7 +5,7 @@
  * It takes the place of the sanitizer's runtime.  Most accesses are to memory that was never registered: they cost the test of
  * one bit.  An access that its thread has made since its last call is not kept again.
  */
-#include "access/access.h"
+#include "shim/access/access.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -107,14 +107,22 @@ static struct sr_hooked_access *before(struct hooked_thread *t, const struct pla
 	return b && b->sn == a->sn && t->faults[p->at] == faults && b->width == a->width && b->kind == a->kind ? b : NULL;
 }
 
-/* It is as one before since the last call, or behind the one before. */
+/* It is as one before since the last call, or as far behind the last one as that was behind the one before. */
 static bool is_among(struct sr_hooked_access *b, const struct sr_hooked_access *a)
 {
-	if (b && a->address == b->address + b->length && b->length <= INT32_MAX) {
-		b->length += a->length;
+	const uint64_t offset = a->address - b->address;
+	const uint32_t stride = b->stride ? b->stride : b->width;
+
+	if (offset == b->length - b->width + stride && b->length <= INT32_MAX) {
+		b->length += stride;
 		return true;
 	}
-	return b && a->address - b->address < b->length && (a->address - b->address) % a->width == 0;
+	if (b->length == b->width && offset > b->width && offset < 1u << SR_HOOKED_STRIDE_BITS) {
+		b->stride = offset & ((1u << SR_HOOKED_STRIDE_BITS) - 1);
+		b->length += (uint32_t)offset;
+		return true;
+	}
+	return offset < b->length && offset % stride == 0;
 }
 
 /* The program loads the same again, and has loaded nothing else there. */
@@ -129,13 +137,20 @@ static void keep_poll(struct hooked_thread *t, struct recent *r, const struct sr
 	append(t, &poll, faults);
 }
 
+/* Words side by side have places side by side. */
+static uint64_t word_of(const struct sr_hooked_access *a)
+{
+	return a->address >> __builtin_ctz(a->width | 1u << 16);
+}
+
 static void keep(struct hooked_thread *t, const struct sr_hooked_access *a)
 {
 	const uint32_t faults = (uint32_t)*t->view.faults;
 	struct place *p = &t->places[hash(a->pc)];
-	struct recent *r = &t->recent[hash(a->pc * 31 + a->address / (a->width ? a->width : 1))];
+	struct recent *r = &t->recent[hash(a->pc * 31 + word_of(a))];
 	const bool again = a->kind == SR_HOOKED_LOAD && p->pc == a->pc && p->address == a->address;
 	const bool is_known = r->sn == a->sn && r->address == a->address && r->pc == a->pc;
+	struct sr_hooked_access *b;
 
 	p->address = a->address;
 	if (is_known && again)
@@ -143,7 +158,8 @@ static void keep(struct hooked_thread *t, const struct sr_hooked_access *a)
 	if (is_known)
 		return;
 	*r = (struct recent){a->sn, a->address, a->pc, false};
-	if (a->width && is_among(before(t, p, a, faults), a))
+	b = a->width ? before(t, p, a, faults) : NULL;
+	if (b && is_among(b, a))
 		return;
 	*p = (struct place){a->pc, a->address, t->lists, t->n};
 	append(t, a, faults);
@@ -162,7 +178,7 @@ static void __attribute__((noinline)) note_registered(uintptr_t address, size_t 
 					   .pc = pc,
 					   .length = (uint32_t)length,
 					   .width = length <= UINT16_MAX ? (uint16_t)length : 0,
-					   .kind = (uint16_t)kind});
+					   .kind = kind & 3});
 	t->busy = false;
 }
 

@@ -19,12 +19,16 @@ enum sr_hooked_kind {
 	SR_HOOKED_POLL,
 };
 
+#define SR_HOOKED_STRIDE_BITS 14
+
 struct sr_hooked_access {
 	uint64_t sn; /* of the thread's last call before it */
 	uint64_t address, pc; /* pc: within the call of the hook */
 	uint32_t length;
-	uint16_t width; /* of each access: those of one instruction one behind the other are together; 0: length is more than fits */
-	uint16_t kind;
+	/* Those of one instruction, each as far from the one before, are together: each one's bytes; 0: length is more than fits. */
+	uint16_t width;
+	uint16_t kind : 2;
+	uint16_t stride : SR_HOOKED_STRIDE_BITS; /* from each one to the next; 0: width */
 };
 
 /* One bit for each page that was ever registered, by the page's number modulo their count. */
