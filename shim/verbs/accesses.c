@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* accesses.c: what the hooks in the program look at (access/access.h). */
-#include "access/access.h"
+/* accesses.c: what the hooks in the program look at (shim/access/access.h). */
+#include "shim/access/access.h"
 #include "shim/core/engine.h"
 #include "shim/core/thread.h"
 #include "shim/exposed/exposed.h"

@@ -1,32 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/verbs/buffers.h"
 
-#include "shim/memory/heap.h"
+#include "shim/memory/room.h"
 
 /* Buffers that share a place are taken for one. */
 #define PLACES_BITS 16
 
-static _Atomic uint32_t *_Atomic places; /* how many receives are outstanding in each */
+/* With how many receives are outstanding in a place: there were several at a time since there was none. */
+#define COMMON (1u << 31)
 
-/* NULL: no memory. */
-static _Atomic uint32_t *get_places(void)
-{
-	_Atomic uint32_t *p = atomic_load_explicit(&places, memory_order_acquire), *none = NULL;
-
-	if (p)
-		return p;
-	p = sr_alloc_zeroed(sizeof(*p) << PLACES_BITS);
-	if (p && !atomic_compare_exchange_strong(&places, &none, p)) {
-		sr_free((void *)p);
-		p = none;
-	}
-	return p;
-}
+static void *_Atomic places;
 
 /* NULL: it has no buffer, or nothing is known of it. */
 static _Atomic uint32_t *place_of(const struct sr_wqe *wqe)
 {
-	_Atomic uint32_t *p = wqe->num_sge ? get_places() : NULL;
+	_Atomic uint32_t *p = wqe->num_sge ? sr_alloc_once(&places, sizeof(*p) << PLACES_BITS) : NULL;
 
 	return p ? &p[wqe->sge[0].addr * 0x9e3779b97f4a7c15ull >> (64 - PLACES_BITS)] : NULL;
 }
@@ -34,14 +22,24 @@ static _Atomic uint32_t *place_of(const struct sr_wqe *wqe)
 void sr_buffers_post(const struct sr_wqe *wqe)
 {
 	_Atomic uint32_t *place = place_of(wqe);
+	uint32_t was;
 
-	if (place)
-		atomic_fetch_add_explicit(place, 1, memory_order_relaxed);
+	if (!place)
+		return;
+	was = atomic_load_explicit(place, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(place, &was, (was + 1) | (was ? COMMON : 0)))
+		;
 }
 
 bool sr_buffers_complete(const struct sr_wqe *wqe)
 {
 	_Atomic uint32_t *place = place_of(wqe);
+	uint32_t was;
 
-	return place && atomic_fetch_sub_explicit(place, 1, memory_order_relaxed) > 1;
+	if (!place)
+		return false;
+	was = atomic_load_explicit(place, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(place, &was, (was & ~COMMON) == 1 ? 0 : was - 1))
+		;
+	return was & COMMON;
 }

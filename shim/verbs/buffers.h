@@ -3,7 +3,8 @@
  * buffers.h: which buffers several outstanding receives have in common (record --order).
  *
  * A later message may have come over the one that is polled, so that a replay of its sender does not say what was found
- * there.  Any thread; it may say so of a buffer that one receive has alone.
+ * there.  So may an earlier one, if it is of another queue pair: the device writes both at once, and completes them in any
+ * order.  Any thread; it may say so of a buffer that one receive has alone.
  */
 #ifndef SHIM_VERBS_BUFFERS_H
 #define SHIM_VERBS_BUFFERS_H
@@ -14,7 +15,7 @@
 
 /* The receive is about to be posted. */
 void sr_buffers_post(const struct sr_wqe *wqe);
-/* It has completed, or was refused.  Returns whether others with its buffer have not. */
+/* It has completed, or was refused.  Returns whether others had its buffer at the same time. */
 bool sr_buffers_complete(const struct sr_wqe *wqe);
 
 #endif

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "shim/core/hooks.h"
+#include "shim/verbs/checked.h"
 #include "shim/verbs/clock_posts.h"
+#include "shim/verbs/counters.h"
 #include "shim/verbs/ops.h"
 #include "shim/verbs/posting.h"
 
@@ -74,6 +76,23 @@ static void build_reader(struct sr_qp *q, struct ibv_qp_ex *ex)
 	sr_clock_build_behind(q, wqe, ex);
 }
 
+static void check_batch(struct sr_qp *q)
+{
+	uint32_t number = 0;
+
+	for (struct sr_wqe *wqe = q->batch; wqe; wqe = (struct sr_wqe *)wqe->request.next) {
+		if (wqe->role == SR_WQE_PROGRAM && wqe->kind == SR_WQE_SOURCE)
+			sr_checked_begins(wqe, number);
+		number += wqe->role == SR_WQE_PROGRAM;
+	}
+}
+
+/* Does the request being built keep its list? */
+static bool keeps_list(const struct sr_qp *q)
+{
+	return q && q->building && (q->building->kind == SR_WQE_FETCH || sr_checks_buffers);
+}
+
 uint64_t sr_invoke_wr_complete(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
@@ -86,6 +105,8 @@ uint64_t sr_invoke_wr_complete(const struct sr_call_desc *d, uint64_t *a)
 		err = ENOMEM;
 	} else {
 		build_reader(q, (struct ibv_qp_ex *)a[0]);
+		if (sr_checks_buffers)
+			check_batch(q);
 		err = (int)sr_real(d, a);
 	}
 	end_batch(q, err == 0);
@@ -136,6 +157,10 @@ static uint64_t build(const struct sr_call_desc *d, uint64_t *a, enum sr_wqe_kin
 	}
 	if (wqe) {
 		wqe->request.signaled = q->sig_all || flags & IBV_SEND_SIGNALED;
+		if (opcode == IBV_WR_RDMA_READ)
+			wqe->remote = a[2];
+		else if (kind == SR_WQE_FETCH && sr_leaves_out)
+			sr_counters_add(sr_clocks_peer(q->clock), a[2], opcode);
 		if (sr_posting_has_events(q) && !q->batch_has_event && sr_clock_goes_before(opcode))
 			build_clock(q, ex, wqe);
 		sr_posting_counts(q, wqe, opcode);
@@ -182,11 +207,12 @@ uint64_t sr_invoke_wr_set_sge(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
 
-	if (q && q->building && q->building->kind == SR_WQE_FETCH) {
+	if (keeps_list(q)) {
 		q->building->sge[0] = (struct ibv_sge){
 		    .lkey = (uint32_t)a[1], .addr = a[2], .length = (uint32_t)a[3]};
 		q->building->num_sge = 1;
-		sr_wqe_note_target(q->building);
+		if (q->building->kind == SR_WQE_FETCH)
+			sr_wqe_note_target(q->building);
 	}
 	return sr_real(d, a);
 }
@@ -196,10 +222,11 @@ uint64_t sr_invoke_wr_set_sge_list(const struct sr_call_desc *d, uint64_t *a)
 	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
 	uint32_t n = (uint32_t)a[1];
 
-	if (q && q->building && q->building->kind == SR_WQE_FETCH && n <= sr_wq_max_sge(q->sq)) {
+	if (keeps_list(q) && n <= sr_wq_max_sge(q->sq)) {
 		memcpy(q->building->sge, (void *)a[2], n * sizeof(struct ibv_sge));
 		q->building->num_sge = n;
-		sr_wqe_note_target(q->building);
+		if (q->building->kind == SR_WQE_FETCH)
+			sr_wqe_note_target(q->building);
 	}
 	return sr_real(d, a);
 }

@@ -10,6 +10,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/core/thread.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/room.h"
 #include "shim/threads/main_stack.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/region_records.h"
@@ -33,6 +34,7 @@ static struct sr_lock compared_lock;
 #define PIECE_BYTES 1024 /* PIECES_MAX of them fit into a record */
 /* So much is read by one system call. */
 #define CHUNK_BYTES (16ul << 10)
+static char *chunk; /* compared_lock guards what is in it */
 
 struct sr_compared *sr_compared_begin(char *addr, size_t length)
 {
@@ -40,11 +42,14 @@ struct sr_compared *sr_compared_begin(char *addr, size_t length)
 	size_t mapped = sr_page_up(length);
 	void *copy;
 
-	if (!c)
+	if (!chunk)
+		chunk = sr_alloc(CHUNK_BYTES);
+	if (!c || !chunk) {
+		sr_free(c);
 		return NULL;
-	copy = sr_sys_mmap(sr_heap_place_mapping(mapped), mapped, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (sr_sys_is_error(copy)) {
+	}
+	copy = sr_map_zeroed(mapped);
+	if (!copy) {
 		sr_free(c);
 		return NULL;
 	}
@@ -55,6 +60,14 @@ struct sr_compared *sr_compared_begin(char *addr, size_t length)
 	compared = c;
 	sr_unlock(&compared_lock);
 	return c;
+}
+
+void sr_compared_all_anew(struct sr_compared *c)
+{
+	sr_lock(&compared_lock);
+	for (size_t i = 0; i < c->length; i++)
+		c->copy[i] = (char)~c->copy[i];
+	sr_unlock(&compared_lock);
 }
 
 /* Called with compared_lock held. */
@@ -120,16 +133,14 @@ static size_t first_of(const struct sr_compared *c, uintptr_t stack)
 static void compare(struct sr_compared *c, uintptr_t stack, struct sr_exposed_event *e,
 		    struct sr_exposed_value *values)
 {
-	static char now[CHUNK_BYTES]; /* compared_lock guards it */
-
 	for (size_t at = first_of(c, stack), n; at < c->length; at += n) {
 		n = c->length - at < CHUNK_BYTES ? c->length - at : CHUNK_BYTES;
-		if (!read_now(now, c->addr + at, n)) {
+		if (!read_now(chunk, c->addr + at, n)) {
 			/* It is no memory any more from there on, or a little before. */
 			c->length = at;
 			return;
 		}
-		compare_chunk(c, at, now, n, e, values);
+		compare_chunk(c, at, chunk, n, e, values);
 	}
 }
 

@@ -16,6 +16,8 @@ struct sr_compared;
 
 /* NULL: no memory. */
 struct sr_compared *sr_compared_begin(char *addr, size_t length);
+/* What a replay has there is not known: all of it is recorded when it is next compared. */
+void sr_compared_all_anew(struct sr_compared *c);
 void sr_compared_end(struct sr_compared *c);
 
 /* The program unmaps the range, or maps something else over it. */

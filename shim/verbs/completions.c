@@ -6,28 +6,19 @@
 #include "logd/trace/left_out.h"
 #include "shim/core/order.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/room.h"
 #include "shim/verbs/buffers.h"
+#include "shim/verbs/checked.h"
 #include "shim/verbs/clocks/clocks.h"
+#include "shim/verbs/counters.h"
 #include "shim/verbs/polls.h"
 #include "shim/verbs/regions.h"
+#include "shim/verbs/scattered.h"
 #include "shim/verbs/wq.h"
 
 static bool has_room(struct sr_received *r)
 {
-	uint32_t room = r->room ? r->room * 2 : 64;
-	struct sr_received_piece *more;
-
-	if (r->count < r->room)
-		return true;
-	more = sr_alloc(room * sizeof(*more));
-	if (!more)
-		return false;
-	if (r->pieces)
-		memcpy(more, r->pieces, r->count * sizeof(*more));
-	sr_free(r->pieces);
-	r->pieces = more;
-	r->room = room;
-	return true;
+	return sr_make_room(&r->pieces, &r->room, r->count + 1, sizeof(*r->pieces));
 }
 
 static void insert_piece(struct sr_received *r, uint32_t at, void *p, uint32_t length)
@@ -120,10 +111,11 @@ static void leave_out(struct sr_received *r, uint32_t from)
 		r->pieces[i].left_out = !sr_regions_is_near(r->pieces[i].addr);
 }
 
-/* Shorter ones are recorded: they may be of what many ranks change. */
-#define FETCHED_MIN  64
-/* Longer ones are searched for too long. */
+/* Shorter ones are recorded: hardly more bytes than a checksum. Longer ones are searched for too long. */
+#define FETCHED_MIN  9
 #define FETCHED_MOST 16384
+/* Shorter ones that come into exposed memory are recorded: they may be of what many ranks change. */
+#define EXPOSED_MIN  64
 
 /* A later one of the queue pair may have landed over it already.  If too many follow, that is not looked for. */
 #define LATER_MOST 64
@@ -149,15 +141,20 @@ static bool is_overlaid(const struct sr_wqe *wqe)
 /* The owner of the memory sees all that changes there, so that its replay knows what the READ found. */
 static bool is_fetched_again(const struct sr_wq *wq, const struct sr_wqe *wqe)
 {
-	return wqe->num_sge == 1 && wqe->sge[0].length >= FETCHED_MIN && wqe->sge[0].length <= FETCHED_MOST && !sr_threaded &&
-	       sr_clocks_peer_is_watched(wq->clock) && !is_overlaid(wqe);
+	uint32_t length = wqe->sge[0].length;
+
+	return wqe->num_sge == 1 && length >= FETCHED_MIN && length <= FETCHED_MOST && !sr_threaded && sr_clocks_peer_is_watched(wq->clock) &&
+	       !is_overlaid(wqe) && !sr_counters_touch(sr_clocks_peer(wq->clock), wqe->remote, length);
 }
 
-static void leave_out_fetched(struct sr_received *r, uint32_t from, uint32_t length)
+static void leave_out_fetched(struct sr_wq *wq, const struct sr_wqe *wqe, uint32_t from)
 {
+	struct sr_received *r = wq->received;
 	struct sr_received_piece *p = &r->pieces[from];
+	uint32_t length = wqe->sge[0].length;
 
-	if (r->count - r->unproven != from + 1 || p->length != length || sr_regions_is_near(p->addr))
+	if (r->count - r->unproven != from + 1 || p->length != length || sr_regions_is_near(p->addr) ||
+	    sr_is_scattered(wq, wqe->remote, p->addr, length))
 		return;
 	/* A replay finds by its address which request a piece is of. */
 	for (uint32_t i = 0; i < from; i++)
@@ -190,7 +187,7 @@ static void fetched_into_exposed(struct sr_wq *wq, const struct sr_wqe *wqe)
 		return;
 	}
 	sr_exposed_fetch_ends(p, wqe->sge[0].length);
-	if (is_fetched_again(wq, wqe) && is_alone_there(p, wqe->sge[0].length))
+	if (wqe->sge[0].length >= EXPOSED_MIN && is_fetched_again(wq, wqe) && is_alone_there(p, wqe->sge[0].length))
 		insert_piece(r, at, p, wqe->sge[0].length);
 	if (r->count - r->unproven == at) {
 		sr_exposed_keep_values(p, wqe->sge[0].length);
@@ -292,7 +289,7 @@ static void add_fetched(struct sr_wq *wq, struct sr_wqe *wqe)
 	}
 	add_written(wq->received, wqe, whole_list(wqe));
 	if (__builtin_expect(sr_leaves_out, 0) && is_fetched_again(wq, wqe))
-		leave_out_fetched(wq->received, from, wqe->sge[0].length);
+		leave_out_fetched(wq, wqe, from);
 }
 
 /* Inlined, because every completion would pay for a call. */
@@ -306,6 +303,8 @@ static inline __attribute__((always_inline)) void ended(void *owner, struct sr_s
 		add_fetched(wq, wqe);
 	else if (wqe->kind == SR_WQE_FETCH)
 		add_unproven(wq->received, wqe);
+	else if (__builtin_expect(sr_checks_buffers, 0) && succeeded)
+		sr_checked_ends(wqe);
 	if (wqe->role == SR_WQE_READER && succeeded)
 		sr_clocks_read(wq->clock);
 }

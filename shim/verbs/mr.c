@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mr.c: memory regions; see objects.h. */
-#include "access/access.h"
+#include "shim/access/access.h"
 #include "logd/base/compiler.h"
 #include "logd/base/page.h"
 #include "shim/memory/heap.h"

@@ -102,7 +102,7 @@ void sr_mr_doubt(void *addr, size_t length);
 bool sr_mr_has_page(void *page, size_t size);
 /* Grows whenever that may have become another answer. */
 uint64_t sr_mr_changes(void);
-/* Those pages that were ever registered, by number (access/access.h). */
+/* Those pages that were ever registered, by number (shim/access/access.h). */
 const uint8_t *sr_mr_pages(void);
 
 void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova);
@@ -138,6 +138,7 @@ struct sr_wqe {
 	bool stands;  /* READER: completes for the program's request in front of it */
 	bool dropped; /* READER: the request in front failed, with a completion of its own */
 	bool fetches; /* with --order: it brings something into exposed memory (sr_exposed_fetch_begins) */
+	uint64_t remote; /* with --order: a READ's address in the peer's memory */
 	/* CLOCK: the request behind it.  Program's request: the READER behind it, or NULL. */
 	struct sr_wqe *other;
 	/* READER: opcode and byte_len for the completion of the request in front of it. */
@@ -150,6 +151,11 @@ struct sr_wqe {
 	enum ibv_wc_status lent_status;
 	uint32_t lent_vendor_err;
 	uint64_t posted_at; /* with sr_picks_on: the process's last event then */
+	struct {
+		uint64_t sn, checksum;
+		uint32_t thread, number;
+		bool on;
+	} checked; /* checked.h */
 	uint32_t num_sge;
 	struct ibv_sge sge[];
 };

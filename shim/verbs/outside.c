@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/verbs/outside.h"
 
-#include <pthread.h>
 
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/memory/heap.h"
 #include "shim/core/hooks.h"
 #include "logd/base/lock.h"
+#include "shim/process/fork_handlers.h"
 #include "shim/verbs/objects.h"
 #include "shim/core/thread.h"
 
@@ -36,7 +36,7 @@ static void begin(void)
 	sr_lock(&opening);
 	if (settings && !sr_heap_init()) {
 		sr_clocks_start(settings, false);
-		pthread_atfork(NULL, NULL, forget_in_child);
+		sr_fork_add_own(NULL, NULL, forget_in_child);
 	}
 	settings = NULL;
 	sr_outside = sr_clocks_on();

@@ -431,11 +431,24 @@ static uintptr_t programs_stack(const struct sr_call_desc *d, const uint64_t *a)
 	return d->source == SR_SOURCE_SHIM ? UINTPTR_MAX : sr_end_of_callers_stack(&sr_self.signals.stack, (uintptr_t)a);
 }
 
+/* On a wrapper's stack, which must not be used meanwhile, it is done on the thread's call stack. */
+static void leave_stack(uintptr_t stack, const uint64_t *a)
+{
+	if (stack != (uintptr_t)a)
+		sr_exposed_give_up_stack(stack);
+	else if (sr_self.call_stack)
+		sr_run_on_stack(sr_self.call_stack, sr_exposed_give_up_stack, stack);
+}
+
 void sr_regions_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
 {
 	p->stack = programs_stack(d, a);
+	if (__builtin_expect(sr_exposed_has_stack(p->stack), 0))
+		leave_stack(p->stack, a);
 	sr_exposed_call_begins();
 	sr_compared_all(SR_EXPOSED_AT_CALL, p->stack);
+	/* A replay learns of the region in front of the call, so its first values come at the call's return. */
+	sr_regions_compare_lost();
 	sr_regions_pin(d, a, p);
 }
 

@@ -7,19 +7,34 @@
 
 #include "logd/base/opcodes.h"
 #include "shim/core/hooks.h"
+#include "shim/verbs/checked.h"
 #include "shim/verbs/clock_posts.h"
+#include "shim/verbs/counters.h"
 #include "shim/verbs/held.h"
 #include "shim/verbs/posting.h"
+
+static void note_remote(const struct sr_qp *q, struct sr_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	if (sr_op(wr->opcode) & SR_OP_ATOMIC)
+		sr_counters_add(sr_clocks_peer(q->clock), wr->wr.atomic.remote_addr, wr->opcode);
+	else
+		wqe->remote = wr->wr.rdma.remote_addr;
+}
+
+static bool is_checked(const struct ibv_send_wr *wr)
+{
+	return sr_checks_buffers && sr_op(wr->opcode) & SR_OP_GATHERS && !(wr->send_flags & IBV_SEND_INLINE);
+}
 
 static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *wr)
 {
 	enum sr_wqe_kind kind = sr_op(wr->opcode) & SR_OP_SCATTERS ? SR_WQE_FETCH : SR_WQE_SOURCE;
 	/*
 	 * The shim keeps the scatter list if data will arrive in it, or if the list lies on a
-	 * partially registered page, where the provider should not read it.  In the latter case a
-	 * list that is too long to keep goes to the provider as it is, which refuses it.
+	 * partially registered page, where the provider should not read it, or if the data is checked.  In the latter
+	 * cases a list that is too long to keep goes to the provider as it is, which refuses it.
 	 */
-	bool keep = kind == SR_WQE_FETCH || (sr_regions_is_near(wr->sg_list) &&
+	bool keep = kind == SR_WQE_FETCH || ((sr_regions_is_near(wr->sg_list) || is_checked(wr)) &&
 					     (uint32_t)wr->num_sge <= sr_wq_max_sge(q->sq));
 	struct sr_wqe *wqe = sr_wqe_take(q->sq, wr->wr_id, kind, keep ? wr->sg_list : NULL,
 					 keep ? (uint32_t)wr->num_sge : 0);
@@ -28,6 +43,8 @@ static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *w
 		wqe->request.signaled = q->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	if (wqe && kind == SR_WQE_FETCH)
 		sr_wqe_note_target(wqe);
+	if (wqe && kind == SR_WQE_FETCH && sr_leaves_out)
+		note_remote(q, wqe, wr);
 	return wqe;
 }
 
@@ -36,6 +53,7 @@ struct sends {
 	struct sr_qp *q;
 	struct ibv_send_wr *copies;
 	uint32_t n, room;
+	uint32_t number; /* of the program's next request in the call */
 	bool has_event;
 	/* Inline data in exposed regions: lists with addresses that can be read without fault. */
 	struct ibv_sge *inlines;
@@ -146,6 +164,9 @@ static struct ibv_send_wr *copy_send(struct sends *s, const struct ibv_send_wr *
 	sr_posting_read(copy, wr, sizeof(*copy));
 	next = copy->next;
 	wqe = take_for_send(q, copy);
+	if (wqe && is_checked(copy))
+		sr_checked_begins(wqe, s->number);
+	s->number++;
 	if (wqe && sr_posting_has_events(q) && !s->has_event &&
 	    sr_clock_goes_before(copy->opcode) && !is_too_long(q, copy))
 		put_clock(s, wqe);

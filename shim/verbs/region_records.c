@@ -2,19 +2,17 @@
 #include "shim/verbs/region_records.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include <sreplay/trace.h>
 
 #include "logd/base/checksum.h"
 #include "logd/base/page.h"
-#include "logd/base/rawsys.h"
 #include "logd/trace/left_out.h"
 #include "shim/core/engine.h"
 #include "shim/core/order.h"
 #include "shim/core/sums.h"
 #include "shim/core/thread.h"
-#include "shim/memory/heap.h"
+#include "shim/memory/room.h"
 #include "shim/verbs/by_value.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/objects.h"
@@ -50,15 +48,16 @@ static void put(struct sr_event_writer *w, const void *p, size_t n)
 #define PAGES  1024
 #define PLACES 8
 
-/* The lock of the exposed regions guards them. */
+/* The lock of the exposed regions guards them.  With --order only, so not a part of the library's image. */
 static struct places {
 	uint64_t page;
 	uint32_t next;
 	struct place {
 		uint16_t from, length; /* in the page */
 	} place[PLACES];
-} places[PAGES];
+} *places;
 
+/* NULL: no memory. */
 /* The peer that wrote it writes it again: shim/replay/group/landed.c. */
 static void put_left_out(struct sr_event_writer *w, const struct sr_exposed_value *v)
 {
@@ -107,8 +106,11 @@ static uint32_t join_near(const struct sr_exposed_value *v, uint32_t n, struct s
 static bool is_at_known_place(const struct sr_exposed_value *v)
 {
 	const struct place now = {(uint16_t)(v->addr % PAGE), (uint16_t)v->length};
-	struct places *p = &places[v->addr / PAGE % PAGES];
+	struct places *p;
 
+	if (!places && !(places = sr_map_zeroed(PAGES * sizeof(*places))))
+		return false;
+	p = &places[v->addr / PAGE % PAGES];
 	if (p->page != sr_page_down(v->addr))
 		*p = (struct places){.page = sr_page_down(v->addr)};
 	for (int i = 0; i < PLACES; i++)
@@ -173,6 +175,14 @@ static bool is_written_again(const struct sr_exposed_event *e)
 	else if (e->flags & SR_EXPOSED_AT_CALL && !sr_threaded)
 		good |= SR_EXPOSED_AT_CALL;
 	return (e->addr || e->flags & (SR_EXPOSED_ASYNC | SR_EXPOSED_AT_CALL)) && !(e->flags & ~good);
+}
+
+static bool has_what_is_worth_it(const struct sr_exposed_event *e)
+{
+	for (uint32_t i = 0; i < e->values_n; i++)
+		if (is_worth_leaving_out(&e->values[i]))
+			return true;
+	return false;
 }
 
 /*
@@ -240,32 +250,33 @@ static uint32_t put_what_is_not_again(struct sr_event_writer *w, const struct sr
 	return recorded + *left_out;
 }
 
+static uint64_t site_of(const struct sr_exposed_event *e)
+{
+	if (e->flags & SR_EXPOSED_YIELD)
+		return e->yields;
+	return e->flags & SR_EXPOSED_AT_CALL ? e->ticks : e->pc;
+}
+
 void sr_record_exposed_event(struct sr_event_writer *w, const struct sr_exposed_event *e)
 {
+	const bool could = __builtin_expect(is_written_again(e), 0) && has_what_is_worth_it(e);
+	const bool leaves_out = could && holds_still(e);
 	const struct sr_exposed_payload head = {
 	    .fault = (uint32_t)e->fault,
-	    .flags = e->flags,
-	    .site = e->flags & SR_EXPOSED_YIELD ? e->yields : e->pc,
+	    .flags = e->flags | (could && !leaves_out ? SR_EXPOSED_LANDING : 0),
+	    .site = site_of(e),
 	    .addr = sr_leaves_out ? sr_page_down(e->addr) : e->addr,
 	    .protected_pages = e->protected_n,
 	};
-
 	uint32_t left_out = 0, n = 0;
 
-	if (!w->buf) {
-		void *p = sr_sys_mmap(sr_heap_place_mapping(RECORD_MAX), RECORD_MAX,
-				      PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-		if (sr_sys_is_error(p))
-			return;
-		w->buf = p;
-	}
+	if (!w->buf && !(w->buf = sr_map_zeroed(RECORD_MAX)))
+		return;
 	w->n = 0;
 	put(w, &head, sizeof(head));
 	for (uint32_t i = 0; i < e->protected_n; i++)
 		put(w, &(uint64_t){e->protected[i]}, sizeof(uint64_t));
-	if (__builtin_expect(is_written_again(e), 0) && holds_still(e))
+	if (leaves_out)
 		n = put_what_is_not_again(w, e, &left_out);
 	else
 		for (; n < e->values_n; n++)

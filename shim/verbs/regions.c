@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/verbs/regions.h"
 
-#include <pthread.h>
-
 #include <sreplay/trace.h>
 
 #include "logd/base/lock.h"
@@ -10,10 +8,14 @@
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
+#include "shim/core/stack.h"
 #include "shim/core/thread.h"
 #include "shim/exposed/x86/vector.h"
+#include "shim/kernel/guarded.h"
 #include "shim/memory/heap.h"
+#include "shim/process/children.h"
 #include "shim/signals/signals.h"
+#include "shim/threads/main_stack.h"
 #include "shim/threads/program_threads.h"
 #include "shim/threads/stacks.h"
 #include "shim/verbs/clocks/clocks.h"
@@ -75,6 +77,70 @@ NO_VECTORS static bool orders_stores(void)
 }
 
 /*
+ * Buffers beside a coroutine's stack: what lies on a page of it is compared at calls.  Found in a fault's handler, and
+ * compared from the next call on.
+ */
+static struct {
+	struct sr_lock lock; /* taken under the exposed regions' lock; nothing else is taken under it */
+	_Atomic uint32_t n;
+	bool any; /* ever */
+	struct lost {
+		uintptr_t addr;
+		size_t length;
+	} list[64];
+} lost;
+
+static void lost_to_stack(uintptr_t addr, size_t length)
+{
+	sr_lock(&lost.lock);
+	if (lost.n < sizeof(lost.list) / sizeof(*lost.list))
+		lost.list[lost.n++] = (struct lost){addr, length};
+	lost.any = true;
+	sr_unlock(&lost.lock);
+}
+
+static void find_stack_end(void *to)
+{
+	*(uintptr_t *)to = sr_stack_end();
+}
+
+/* A program's own code may mislead an unwinder. */
+static uintptr_t stack_end(void)
+{
+	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t end;
+
+	if (sr_is_on_main_stack(here) || sr_stack_is_placed((void *)here))
+		return 0;
+	return sr_guarded(find_stack_end, &end) ? end : 0;
+}
+
+static bool take_lost(struct lost *to)
+{
+	bool any;
+
+	sr_lock(&lost.lock);
+	any = lost.n;
+	if (any)
+		*to = lost.list[--lost.n];
+	sr_unlock(&lost.lock);
+	return any;
+}
+
+void sr_regions_compare_lost(void)
+{
+	struct sr_exposed_region w;
+	struct lost l;
+
+	while (atomic_load_explicit(&lost.n, memory_order_relaxed) && take_lost(&l)) {
+		sr_regions_compare(&w, (void *)l.addr, l.length, SR_EXPOSED_REFUSED_STACK);
+		/* Peers may have written there since the page was given up. */
+		if (w.compared)
+			sr_compared_all_anew(w.compared);
+	}
+}
+
+/*
  * Claimed at the start: no other thread can have the signal blocked then, and each later thread
  * is created with it unblocked.
  */
@@ -98,6 +164,8 @@ void sr_regions_start(enum sr_regions_mode m, bool patch, bool together)
 	    .is_its_own = sr_own_memory_is,
 	    .may_tick = may_tick,
 	    .passes = sr_clocks_passes,
+	    .lost_to_stack = lost_to_stack,
+	    .stack_end = stack_end,
 	    .patches = patch,
 	    .together = together,
 	};
@@ -110,6 +178,7 @@ void sr_regions_start_replay(const struct sr_exposed_hooks *of_replay)
 	vector_start();
 	hooks = *of_replay;
 	hooks.threads = threads;
+	hooks.stack_end = stack_end;
 	hooks.yield = sr_serial ? yield : NULL;
 	hooks.may_tick = may_tick;
 	claim_faults();
@@ -128,31 +197,18 @@ static void before_fork(void)
 		sr_exposed_before_fork();
 }
 
-static void after_fork_in_parent(void)
+static void after_fork(bool child)
 {
 	if (sr_regions_on)
-		sr_exposed_after_fork(false);
-}
-
-static void after_fork_in_child(void)
-{
-	if (sr_regions_on)
-		sr_exposed_after_fork(true);
+		sr_exposed_after_fork(child);
+	if (!child)
+		return;
 	sr_regions_on = false;
 	/* A child that is recorded, or replayed, begins anew with its first region. */
 	if (sr_engine)
 		ready = 1;
 	else
 		mode = SR_REGIONS_OFF;
-}
-
-static void watch_forks(void)
-{
-	static bool watched;
-
-	if (!watched)
-		pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-	watched = true;
 }
 
 /* Starts the module with the first region, so that other processes do not pay for it. */
@@ -164,7 +220,7 @@ static bool is_ready(void)
 		if (!ready)
 			ready = sr_exposed_init(&hooks);
 		if (!ready)
-			watch_forks();
+			sr_children_watch_memory(before_fork, after_fork);
 		else
 			sr_say("memory that peers write cannot be watched (error %d): it is "
 			       "compared at each call",
@@ -260,6 +316,8 @@ void sr_regions_drop(struct sr_exposed_region *w)
 		return;
 	if (w->is_protected)
 		sr_exposed_remove(w->addr, w->length);
+	if (w->is_protected && lost.any)
+		sr_compared_forget(w->addr, w->length);
 	if (w->compared)
 		sr_compared_end(w->compared);
 	sr_record_region(SR_REGION_REMOVED, w, !w->is_protected);

@@ -47,6 +47,8 @@ void sr_regions_mapping_ends(void *addr, size_t size);
 void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int access);
 /* The memory is no longer registered. */
 void sr_regions_drop(struct sr_exposed_region *w);
+/* Before each call: what regions have lost to a stack beside them is compared from now on. */
+void sr_regions_compare_lost(void);
 /* For memory that cannot be protected, such as memory registered at the program's address. */
 void sr_regions_compare(struct sr_exposed_region *w, void *addr, size_t length,
 			enum sr_exposed_refusal why);

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdbool.h>
-#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
@@ -21,8 +21,10 @@
 #include "shim/core/thread.h"
 #include "shim/files/inputs.h"
 #include "shim/files/mapped_outputs.h"
+#include "shim/files/paths.h"
 #include "shim/memory/heap.h"
 #include "shim/process/children.h"
+#include "shim/verbs/mapped_reads.h"
 #include "shim/verbs/region_records.h"
 #include "shim/verbs/regions.h"
 
@@ -49,16 +51,13 @@ static bool is_launchers(int fd)
  */
 static bool make_writable(void *addr, const uint64_t a[6])
 {
-	char path[40];
+	int fd = sr_open_again((int)a[4], O_RDWR);
 	void *made;
-	long fd;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", (int)a[4]);
-	fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(path), O_RDWR | O_CLOEXEC, 0, 0, 0);
 	if (fd < 0)
 		return false;
-	made = sr_sys_mmap(addr, a[1], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)fd, (off_t)a[5]);
-	sr_sys_close((int)fd);
+	made = sr_sys_mmap(addr, a[1], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)a[5]);
+	sr_sys_close(fd);
 	return !sr_sys_is_error(made);
 }
 
@@ -129,14 +128,26 @@ static struct {
 		size_t size;
 		uint64_t object, offset;
 		bool announced;
+		bool gone; /* replay: unmapped, but perhaps not yet at that place in the recording */
 	} list[MAPPINGS];
 } mapped;
+
+static void drop_oldest_gone(void)
+{
+	for (size_t i = 0; i < mapped.n; i++)
+		if (mapped.list[i].gone) {
+			memmove(&mapped.list[i], &mapped.list[i + 1], (--mapped.n - i) * sizeof(mapped.list[i]));
+			return;
+		}
+}
 
 static void remember(void *addr, size_t size, uint64_t object, uint64_t offset, bool announced)
 {
 	sr_lock(&mapped.lock);
+	if (mapped.n == MAPPINGS)
+		drop_oldest_gone();
 	if (mapped.n < MAPPINGS)
-		mapped.list[mapped.n++] = (struct mapping){(uintptr_t)addr, size, object, offset, announced};
+		mapped.list[mapped.n++] = (struct mapping){(uintptr_t)addr, size, object, offset, announced, false};
 	sr_unlock(&mapped.lock);
 }
 
@@ -148,9 +159,16 @@ static void forget(void *addr, size_t size)
 	if (!mapped.n)
 		return;
 	sr_lock(&mapped.lock);
-	for (size_t i = mapped.n; i--;)
-		if (mapped.list[i].addr < begin + size && begin < mapped.list[i].addr + mapped.list[i].size)
-			mapped.list[i] = mapped.list[--mapped.n];
+	for (size_t i = mapped.n; i--;) {
+		struct mapping *m = &mapped.list[i];
+
+		if (m->addr >= begin + size || begin >= m->addr + m->size)
+			continue;
+		if (sr_engine->replays)
+			m->gone = true;
+		else
+			*m = mapped.list[--mapped.n];
+	}
 	sr_unlock(&mapped.lock);
 }
 
@@ -167,43 +185,77 @@ void sr_shared_protected(void *addr, size_t size)
 			continue;
 		mapped.list[i] = mapped.list[--mapped.n];
 		if (m.addr < begin)
-			mapped.list[mapped.n++] = (struct mapping){m.addr, begin - m.addr, m.object, m.offset, false};
+			mapped.list[mapped.n++] = (struct mapping){m.addr, begin - m.addr, m.object, m.offset, false, m.gone};
 		if (end < m_end && mapped.n < MAPPINGS)
-			mapped.list[mapped.n++] = (struct mapping){end, m_end - end, m.object, m.offset + (end - m.addr), false};
+			mapped.list[mapped.n++] = (struct mapping){end, m_end - end, m.object, m.offset + (end - m.addr), false, m.gone};
 	}
 	sr_unlock(&mapped.lock);
 }
 
 static void announce(void *addr, size_t size, uint64_t object, uint64_t offset, void *site);
 
-/* A fork: of recordings by earlier versions, the replay finds no such record. */
-static void announce_again(struct mapping *m, void *site)
+static bool was_announced(void *addr, size_t size);
+
+/* The program has unmapped it in the replay; the recorded process still had it, and nobody will look at it. */
+static void map_again(const struct mapping *m)
 {
-	if (sr_engine->replays && !sr_engine->comes_next(&sr_self, SR_CALL_shared_mapping, NULL))
+	sr_sys_mmap((void *)m->addr, sr_page_up(m->size), PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
+/* What is announced in front of a child's fork is new; in a replay of the child, what comes next may be the child's own. */
+static struct mapping *recorded_next(bool all)
+{
+	for (size_t i = 0; i < mapped.n; i++)
+		if ((all || !mapped.list[i].announced) && was_announced((void *)mapped.list[i].addr, mapped.list[i].size))
+			return &mapped.list[i];
+	return NULL;
+}
+
+/*
+ * A fork.  Which mappings of other threads there are then, and in which order they were noted, is by chance: a replay
+ * follows its recording.  all: those, too, that were announced before.
+ */
+static void announce_again(bool all, void *site)
+{
+	struct mapping *m;
+
+	if (!sr_engine->replays) {
+		for (size_t i = 0; i < mapped.n; i++) {
+			m = &mapped.list[i];
+			if (m->announced && !all)
+				continue;
+			m->announced = true;
+			announce((void *)m->addr, m->size, m->object, m->offset, site);
+		}
 		return;
-	m->announced = true;
-	announce((void *)m->addr, m->size, m->object, m->offset, site);
+	}
+	while ((m = recorded_next(all))) {
+		if (m->gone)
+			map_again(m);
+		m->announced = true;
+		announce((void *)m->addr, m->size, m->object, m->offset, site);
+	}
 }
 
 static void before_fork(void *site)
 {
 	sr_mapped_outputs_shared();
-	for (size_t i = 0; i < mapped.n; i++)
-		if (!mapped.list[i].announced)
-			announce_again(&mapped.list[i], site);
+	announce_again(false, site);
 }
 
 static void after_fork_in_child(void *site)
 {
 	sr_mapped_outputs_in_child();
+	sr_mapped_reads_in_child();
 	mapped.lock = (struct sr_lock){0};
-	for (size_t i = 0; i < mapped.n; i++)
-		announce_again(&mapped.list[i], site);
+	announce_again(true, site);
 }
 
 void sr_shared_start(void)
 {
 	sr_heap_on_mapping_end(forget);
+	sr_mapped_reads_start();
 	sr_children_watch(before_fork, after_fork_in_child);
 }
 

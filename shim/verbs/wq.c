@@ -163,7 +163,7 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
 	wqe->kind = kind;
 	wqe->role = SR_WQE_PROGRAM;
 	wqe->other = NULL;
-	wqe->fetches = false;
+	wqe->fetches = wqe->checked.on = false;
 	wqe->lent_status = IBV_WC_SUCCESS;
 	wqe->num_sge = sge ? num_sge : 0;
 	if (wqe->num_sge && sr_regions_is_near(sge)) {

@@ -97,6 +97,8 @@ void sr_clocks_passes(bool passes)
 
 bool sr_clocks_peer_is_watched(const struct sr_clock_qp *c)
 {
+	if (c && c->to_oneself && c->qp->qp_type == IBV_QPT_RC)
+		return sr_clock_is_watched(&self.memory->region.own);
 	return c && c->carries && c->slot && sr_clocks_carried_to(c->qp->context, c->qp->qp_num) &&
 	       sr_clock_is_watched(c->slot->words);
 }
@@ -537,7 +539,6 @@ static void start_clocks(struct sr_clock_qp *c, const struct sr_found *found)
 	for (uint32_t i = 0; i < SR_CLOCK_CELL_WORDS; i++)
 		c->cell[i] = found->region + sr_clock_cell_offset(found->cell, i);
 	c->reads = c->qp->qp_type != IBV_QPT_UC && prepare_reads(c, found);
-	c->member = (int)found->member;
 	c->own_cell = found->own_cell;
 	c->messages = c->received = 0;
 	c->carries = true;
@@ -558,6 +559,7 @@ static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
 	}
 	carries = what_carries(c, found);
 	c->to_oneself = carries == SR_CARRIES_TO_ONESELF;
+	c->member = (int)found->member;
 	if (carries == SR_CARRIES_CLOCKS)
 		start_clocks(c, found);
 	if (c->carries && !c->reads && c->qp->qp_type != IBV_QPT_UC)

@@ -81,7 +81,7 @@ struct sr_clock_qp {
 	struct ibv_sge word_sge;
 	struct sr_clock_copy word;
 
-	int member;        /* at the other end */
+	int member;        /* at the other end, perhaps this process itself */
 	uint32_t own_cell; /* the queue pair's own, in the region of this process */
 	/* Messages of the connection: posted, perhaps some more, and with sr_picks_on completed. */
 	uint64_t messages, received;
@@ -118,6 +118,12 @@ bool sr_clocks_only_members(void);
  */
 void sr_clocks_unwatched(void);
 void sr_clocks_passes(bool passes);
+/* The member at the other end; 0 if there is none. */
+static inline int sr_clocks_peer(const struct sr_clock_qp *c)
+{
+	return c ? c->member : 0;
+}
+
 /* A READ of this queue pair has completed with its clocks: does the peer see all that changes in the memory that it can READ? */
 bool sr_clocks_peer_is_watched(const struct sr_clock_qp *c);
 
