@@ -17,6 +17,7 @@
 #include "shim/process/children.h"
 #include "shim/threads/libraries.h"
 #include "shim/core/thread.h"
+#include "shim/verbs/mapped_reads.h"
 #include "shim/verbs/regions.h"
 
 static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
@@ -60,6 +61,8 @@ static uint64_t own_affair(struct sr_thread *t, const struct sr_call_desc *d, ui
 	t->selector = SR_TRAP_ALLOW;
 	result = sr_regions_on ? pinned_call(d, a) : sr_real(d, a);
 	sr_select(t);
+	if (__builtin_expect(sr_regions_on, 0))
+		sr_mapped_reads_done(t, d, a, (int64_t)result);
 	if (__builtin_expect(t->late_fd, 0) && d == &sr_calls[SR_CALL_read])
 		sr_small_input_read(t, (int)a[0], (const void *)a[1], (long)result);
 	return result;

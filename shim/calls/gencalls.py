@@ -25,6 +25,7 @@ def main():
         'wrappers.gen.c': wrappers.emit(calls),             # the interposed functions, and sr_calls[]
         'syscalls.gen.c': table.emit_syscalls(calls),       # which call a system call is, for the trap
         'schema.gen.c': schema.emit(wire, calls),           # the description as JSON, stored in every trace
+        'schema_packed.gen.c': schema.emit_packed(wire, calls), # the same in the library, packed
         'records.gen.h': readers.emit(wire, calls),         # arguments and results, for readers of traces
         'exports.map': table.emit_export_map(calls),        # the version script of libsreplay_verbs.so
     }

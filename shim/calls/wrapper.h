@@ -24,6 +24,7 @@
 #include "shim/core/order.h"
 #include "shim/core/stack_below.h"
 #include "shim/calls/on_call_stack.h"
+#include "shim/threads/event_threads.h"
 #include "shim/threads/program_threads.h"
 #include "shim/calls/real.h"
 #include "shim/core/thread.h"

@@ -19,6 +19,7 @@
 #include "shim/exposed/probe/counter.h"
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
+#include "shim/kernel/random.h"
 #include "shim/kernel/tsc_scan.h"
 #include "shim/kernel/tsc_searched.h"
 #include "shim/kernel/tsc_sites.h"
@@ -159,6 +160,7 @@ void sr_tsc_forget_in_child(void)
 	if (!sr_tsc_traps)
 		return;
 	sr_tsc_pause();
+	sr_random_stop();
 	sr_tsc_sites_restore();
 	sr_tsc_traps = replaces = false;
 	sr_tsc_trapping = false;
@@ -224,8 +226,10 @@ static void on_code(void *addr, size_t size, int prot)
 	sr_tsc_searched_changes((uintptr_t)addr, size);
 	atomic_store(&patience, PATIENCE);
 	if (!sr_tsc_trapping &&
-	    (prot & PROT_WRITE || sr_tsc_sites_may_be_in((uintptr_t)addr, size)))
+	    (prot & PROT_WRITE || sr_tsc_sites_may_be_in(SR_SOUGHT_COUNTER, (uintptr_t)addr, size)))
 		replace_instructions(&sr_self);
+	if (!(prot & PROT_WRITE))
+		sr_random_searches((uintptr_t)addr, size);
 	errno = saved;
 }
 
@@ -235,6 +239,7 @@ static void on_code(void *addr, size_t size, int prot)
  */
 static void on_stop(void)
 {
+	sr_random_stop();
 	if (!replaces || !works)
 		return;
 	replaces = false;
@@ -284,8 +289,8 @@ uint64_t sr_tsc_read(uintptr_t at, uint32_t *aux)
 }
 
 /*
- * Returns the instruction's length, or 0 if it is another instruction. A fault in fetching
- * it has an address.
+ * Returns the instruction's length, or 0 if it is another instruction, perhaps of a site. A fault
+ * in fetching it has an address.
  */
 static unsigned int counter_instruction(const siginfo_t *info, const unsigned char *at,
 					struct sr_tsc_site **site)
@@ -333,7 +338,7 @@ static bool on_fault(siginfo_t *info, ucontext_t *uc)
 		return true;
 	}
 	length = counter_instruction(info, (const unsigned char *)at, &site);
-	if (!length)
+	if (!length && !site)
 		return info->si_code == SI_KERNEL && !info->si_addr && probes_trapped(uc);
 	/* Others have ended the trap. */
 	if (!site && !sr_tsc_trapping) {
@@ -343,6 +348,11 @@ static bool on_fault(siginfo_t *info, ucontext_t *uc)
 	if (sr_engine && sr_engine->handler_comes_first && !t->depth && t->armed &&
 	    !sr_is_vdso((void *)at) && sr_engine->handler_comes_first(t))
 		return true;
+	if (!length) {
+		sr_random_draw(site, uc);
+		probes_leave(uc);
+		return true;
+	}
 	put_result(regs, sr_tsc_read(at, length == SR_COUNTER_BYTES ? &aux : NULL),
 		   length == SR_COUNTER_BYTES ? &aux : NULL);
 	regs[REG_RIP] += length;
@@ -388,6 +398,7 @@ static void begin(const struct counter_handlers *h)
 	if (replaces) {
 		probes_on_stop = on_stop;
 		sr_heap_on_code(on_code);
+		sr_random_begin();
 	}
 	if (works) {
 		sr_tsc_trapping = true;

@@ -2,6 +2,9 @@
 #include "shim/kernel/tsc_scan.h"
 
 #include <elf.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 #include <string.h>
 
 #include "logd/base/page.h"
@@ -278,10 +281,23 @@ static bool decode_function(struct sr_code_reader *r, uintptr_t begin, uintptr_t
 	return r->is_decoded;
 }
 
-enum sr_occurrence sr_counter_classify(struct sr_code_reader *r, const struct sr_code_image *image,
-				       uintptr_t address)
+unsigned int sr_sought_length(enum sr_sought sought, const uint8_t *p, size_t n)
 {
-	uintptr_t frame = 0, begin, end;
+	if (sought == SR_SOUGHT_COUNTER)
+		return sr_counter_length(p, n);
+	return n >= 3 && p[0] == 0x0f && p[1] == 0xc7 && p[2] >= 0xf0 ? 3 : 0;
+}
+
+/* With a prefix in front, from `begins` to `at`: the counter's have none, and rdpid is not sought. */
+static bool is_sought(const struct sr_code_reader *r, size_t begins, size_t at)
+{
+	return r->sought == SR_SOUGHT_COUNTER ? begins == at : !memchr(r->code + begins, PREFIX_REP, at - begins);
+}
+
+enum sr_occurrence sr_sought_classify(struct sr_code_reader *r, const struct sr_code_image *image,
+				      uintptr_t *sought)
+{
+	uintptr_t frame = 0, begin, end, address = *sought;
 	size_t at, before;
 	struct shape s;
 
@@ -295,27 +311,47 @@ enum sr_occurrence sr_counter_classify(struct sr_code_reader *r, const struct sr
 	if (!r->is_decoded)
 		return SR_OCCURRENCE_UNCLEAR;
 	at = before = address - r->begin;
-	if (!sr_counter_length(r->code + at, r->end - address))
+	if (!sr_sought_length(r->sought, r->code + at, r->end - address))
 		return SR_OCCURRENCE_UNCLEAR;
 	while (!is_start(r->starts, before))
 		before--;
-	if (before == at)
-		return SR_OCCURRENCE_SITE;
-	/* Behind a prefix it is an instruction, but of another length. */
 	shape_of(r->code + before, r->end - r->begin - before, &s);
-	return before + s.opcode_at == at ? SR_OCCURRENCE_UNCLEAR : SR_OCCURRENCE_NONE;
+	if (before + s.opcode_at != at)
+		return SR_OCCURRENCE_NONE;
+	if (!is_sought(r, before, at))
+		return SR_OCCURRENCE_UNCLEAR;
+	*sought = r->begin + before;
+	return SR_OCCURRENCE_SITE;
 }
 
-size_t sr_counter_find(const uint8_t *code, size_t n, size_t from)
+/* The first 0f that something sought may begin with, before n. */
+static size_t next_candidate(enum sr_sought sought, const uint8_t *code, size_t n, size_t from)
 {
-	const uint8_t *p = code + from;
+	const uint8_t *p;
 
+#ifdef __SSE2__
+	/* Every hundredth byte is an 0f, and all code of the process is searched for these: by pairs, sixteen at a time. */
+	const __m128i first = _mm_set1_epi8(0x0f), second = _mm_set1_epi8((char)0xc7);
+
+	while (sought == SR_SOUGHT_RANDOM && from + 16 < n) {
+		__m128i is_first = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(code + from)), first);
+		__m128i is_second = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(code + from + 1)), second);
+		int found = _mm_movemask_epi8(_mm_and_si128(is_first, is_second));
+
+		if (found)
+			return from + (size_t)__builtin_ctz((unsigned int)found);
+		from += 16;
+	}
+#endif
+	p = memchr(code + from, 0x0f, n - from);
+	return p ? (size_t)(p - code) : n;
+}
+
+size_t sr_sought_find(enum sr_sought sought, const uint8_t *code, size_t n, size_t from)
+{
 	while (from < n) {
-		p = memchr(code + from, 0x0f, n - from);
-		if (!p)
-			return n;
-		from = (size_t)(p - code);
-		if (sr_counter_length(p, n - from))
+		from = next_candidate(sought, code, n, from);
+		if (from < n && sr_sought_length(sought, code + from, n - from))
 			return from;
 		from++;
 	}

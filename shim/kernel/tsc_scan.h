@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tsc_scan.h: finds the instructions in a program's code that read the time-stamp counter.
+ * tsc_scan.h: finds the instructions in a program's code that read the time-stamp counter, or draw random numbers.
  *
- * Their bytes (0f 31, 0f 01 f9) also occur within other instructions, and in constants. So
+ * Their bytes (0f 31, 0f 01 f9; 0f c7 f0 to 0f c7 ff) also occur within other instructions, and in constants. So
  * the function around each occurrence is decoded from its beginning; .eh_frame says where
  * that is. The decoding counts as right only if each instruction is valid and each direct
  * branch within the function leads to the beginning of one.
@@ -18,11 +18,19 @@
 
 /* Longest instruction that reads the counter: rdtscp. */
 #define SR_COUNTER_BYTES  3
+/* Most that tell such an instruction: its opcode, and rdrand's and rdseed's ModRM. */
+#define SR_SOUGHT_BYTES   3
 
 /* Bytes of a function that is decoded without memory being mapped for it. */
 #define SR_FUNCTION_BYTES (1ul << 20)
 
+enum sr_sought {
+	SR_SOUGHT_COUNTER, /* rdtsc, rdtscp */
+	SR_SOUGHT_RANDOM,  /* rdrand, rdseed: behind prefixes, mostly */
+};
+
 struct sr_code_reader {
+	enum sr_sought sought;
 	/* False if not all of it can be read. */
 	bool (*read)(void *argument, uintptr_t at, void *to, size_t n);
 	void *argument;
@@ -57,14 +65,20 @@ static inline unsigned int sr_counter_length(const uint8_t *p, size_t n)
 	return n >= 3 && p[0] == 0x0f && p[1] == 0x01 && p[2] == 0xf9 ? 3 : 0;
 }
 
+/* The length of such an instruction's opcode, with what belongs to it, whose bytes these are; 0: they are not. */
+unsigned int sr_sought_length(enum sr_sought sought, const uint8_t *p, size_t n);
+
 /* The first occurrence in these bytes at or after `from`; n if there is none. */
-size_t sr_counter_find(const uint8_t *code, size_t n, size_t from);
+size_t sr_sought_find(enum sr_sought sought, const uint8_t *code, size_t n, size_t from);
 
 /* Does an instruction of the function that was decoded last begin here? */
 bool sr_code_begins(const struct sr_code_reader *r, uintptr_t at);
 
-/* What is the occurrence at `at`? image: NULL if the code is in none. */
-enum sr_occurrence sr_counter_classify(struct sr_code_reader *r, const struct sr_code_image *image,
-				       uintptr_t at);
+/*
+ * What is the occurrence at `at`? image: NULL if the code is in none. Of an instruction, *at is
+ * where it begins.
+ */
+enum sr_occurrence sr_sought_classify(struct sr_code_reader *r, const struct sr_code_image *image,
+				      uintptr_t *at);
 
 #endif

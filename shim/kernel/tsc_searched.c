@@ -10,6 +10,7 @@ static struct sr_lock lock;
 static struct searched {
 	uintptr_t begin, end;
 	uint64_t inode;
+	enum sr_sought sought;
 } searched[SEARCHED_MAX];
 
 /* Those from `old_n` on are of the search that goes on. */
@@ -24,22 +25,23 @@ void sr_tsc_searched_begins(void)
 	sr_unlock(&lock);
 }
 
-bool sr_tsc_is_searched(uintptr_t begin, uintptr_t end, uint64_t inode)
+bool sr_tsc_is_searched(enum sr_sought sought, uintptr_t begin, uintptr_t end, uint64_t inode)
 {
 	bool found = false;
 
 	sr_lock(&lock);
 	for (uint32_t i = 0; i < old_n && !found; i++)
-		found = searched[i].begin == begin && searched[i].end == end && searched[i].inode == inode;
+		found = searched[i].begin == begin && searched[i].end == end && searched[i].inode == inode &&
+			searched[i].sought == sought;
 	sr_unlock(&lock);
 	return found;
 }
 
-void sr_tsc_searched_add(uintptr_t begin, uintptr_t end, uint64_t inode)
+void sr_tsc_searched_add(enum sr_sought sought, uintptr_t begin, uintptr_t end, uint64_t inode)
 {
 	sr_lock(&lock);
 	if (n < SEARCHED_MAX)
-		searched[n++] = (struct searched){begin, end, inode};
+		searched[n++] = (struct searched){begin, end, inode, sought};
 	sr_unlock(&lock);
 }
 

@@ -19,6 +19,7 @@
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/write.h"
 #include "shim/exposed/x86/opcodes.h"
+#include "shim/kernel/code_maps.h"
 #include "shim/kernel/readable.h"
 #include "shim/kernel/tsc_scan.h"
 #include "shim/kernel/tsc_searched.h"
@@ -113,81 +114,11 @@ static bool read_original(void *memory, uintptr_t at, void *to, size_t n)
 	counter_originals(at, code, n);
 	for (uint32_t i = 0; i < sites_known; i++)
 		if (sites[i].pc - at < n && code[sites[i].pc - at] == PROBE_TRAP)
-			code[sites[i].pc - at] = 0x0f;
+			code[sites[i].pc - at] = sites[i].first;
 	return true;
 }
 
 /* --------------------------------------------------------- executable mappings */
-
-struct mapping {
-	uintptr_t begin, end;
-	uint64_t offset, inode;
-	bool readable, executable, writable, shared;
-	char name[16]; /* the beginning of the path */
-};
-
-struct maps {
-	int fd;
-	size_t n, at;
-	char text[4096];
-};
-
-static int next_char(struct maps *m)
-{
-	long n;
-
-	if (m->at == m->n) {
-		n = sr_syscall(SYS_read, m->fd, SR_ARG(m->text), sizeof(m->text), 0, 0, 0);
-		if (n <= 0)
-			return -1;
-		m->n = (size_t)n;
-		m->at = 0;
-	}
-	return m->text[m->at++];
-}
-
-/* A number, and the character behind it. */
-static uint64_t next_number(struct maps *m, unsigned int base)
-{
-	uint64_t v = 0;
-	int c;
-
-	for (;;) {
-		c = next_char(m);
-		if (c >= '0' && c <= '9')
-			v = v * base + (unsigned int)(c - '0');
-		else if (base == 16 && c >= 'a' && c <= 'f')
-			v = v * base + (unsigned int)(c - 'a' + 10);
-		else
-			return v;
-	}
-}
-
-/* begin-end rwxp offset major:minor inode path */
-static bool next_mapping(struct maps *m, struct mapping *map)
-{
-	size_t n = 0;
-	int c = next_char(m);
-
-	if (c < 0)
-		return false;
-	m->at--;
-	*map = (struct mapping){.begin = next_number(m, 16)};
-	map->end = next_number(m, 16);
-	map->readable = next_char(m) == 'r';
-	map->writable = next_char(m) == 'w';
-	map->executable = next_char(m) == 'x';
-	map->shared = next_char(m) == 's';
-	next_char(m);
-	map->offset = next_number(m, 16);
-	next_number(m, 16);
-	next_number(m, 16);
-	map->inode = next_number(m, 10);
-	while ((c = next_char(m)) >= 0 && c != '\n')
-		if (c != ' ' && n < sizeof(map->name) - 1)
-			map->name[n++] = (char)c;
-	return true;
-}
 
 static bool is_kernels(const struct mapping *map)
 {
@@ -238,7 +169,8 @@ static const struct sr_code_image *image_of(struct search *s, const struct mappi
 	return s->has_image ? &s->image : NULL;
 }
 
-static bool add_site(struct search *s, uintptr_t pc, unsigned int length)
+/* length: as in struct sr_tsc_site. */
+static bool add_site(struct search *s, uintptr_t pc, unsigned int length, uint8_t first)
 {
 	const struct sr_tsc_site *known = sr_tsc_site_at(pc);
 
@@ -248,6 +180,7 @@ static bool add_site(struct search *s, uintptr_t pc, unsigned int length)
 		return false;
 	sites[s->n].pc = pc;
 	sites[s->n].length = (uint8_t)length;
+	sites[s->n].first = first;
 	sites[s->n].refused = sites[s->n].is_jump = false;
 	sites[s->n].faults = 0;
 	s->n++;
@@ -275,19 +208,20 @@ static bool read_file(void *memory, uintptr_t at, void *to, size_t n)
 /* Are the instructions that have these bytes in the file, as r has just decoded it, in memory as well? */
 static bool is_as_in_file(struct search *s, uintptr_t at)
 {
-	uint8_t now[INSN_BYTES_MAX + SR_COUNTER_BYTES], then[sizeof(now)];
+	uint8_t now[INSN_BYTES_MAX + SR_SOUGHT_BYTES], then[sizeof(now)];
 	uintptr_t begin = at;
 
 	while (begin > s->reader->begin && at - begin < INSN_BYTES_MAX && !sr_code_begins(s->reader, begin))
 		begin--;
-	return read_original(&s->memory, begin, now, at + SR_COUNTER_BYTES - begin) &&
-	       read_file(&s->memory, begin, then, at + SR_COUNTER_BYTES - begin) &&
-	       !memcmp(now, then, at + SR_COUNTER_BYTES - begin);
+	return read_original(&s->memory, begin, now, at + SR_SOUGHT_BYTES - begin) &&
+	       read_file(&s->memory, begin, then, at + SR_SOUGHT_BYTES - begin) &&
+	       !memcmp(now, then, at + SR_SOUGHT_BYTES - begin);
 }
 
 /* Others change code, too: UCX replaces the first instructions of sbrk, so that its function cannot be decoded. */
-static enum sr_occurrence classify_in_file(struct search *s, const struct mapping *map, uintptr_t at)
+static enum sr_occurrence classify_in_file(struct search *s, const struct mapping *map, uintptr_t *at)
 {
+	const uintptr_t occurrence = *at;
 	struct sr_code_reader *r = s->reader;
 	enum sr_occurrence kind;
 
@@ -297,8 +231,8 @@ static enum sr_occurrence classify_in_file(struct search *s, const struct mappin
 	r->begin = r->end = 0;
 	r->read = read_file;
 	in_file = (struct text){0};
-	kind = sr_counter_classify(r, image_of(s, map), at);
-	if (kind != SR_OCCURRENCE_UNCLEAR && !is_as_in_file(s, at))
+	kind = sr_sought_classify(r, image_of(s, map), at);
+	if (kind != SR_OCCURRENCE_UNCLEAR && !is_as_in_file(s, occurrence))
 		kind = SR_OCCURRENCE_UNCLEAR;
 	r->read = read_original;
 	r->begin = r->end = 0;
@@ -313,22 +247,26 @@ static bool may_guard(const struct mapping *map, uintptr_t at)
 /* False: it is not known what this is. */
 static bool take_occurrence(struct search *s, const struct mapping *map, uintptr_t at)
 {
-	uint8_t code[SR_COUNTER_BYTES];
+	const bool is_counter = s->reader->sought == SR_SOUGHT_COUNTER;
+	uintptr_t begin = at;
+	uint8_t code[SR_SOUGHT_BYTES];
 	enum sr_occurrence kind;
 
 	if (counter_is_stub(at))
 		return true;
-	kind = sr_counter_classify(s->reader, image_of(s, map), at);
+	kind = sr_sought_classify(s->reader, image_of(s, map), &begin);
 	if (kind == SR_OCCURRENCE_UNCLEAR)
-		kind = classify_in_file(s, map, at);
+		kind = classify_in_file(s, map, &begin);
 	switch (kind) {
 	case SR_OCCURRENCE_SITE:
 		return !map->shared &&
-		       s->reader->read(s->reader->argument, at, code, sizeof(code)) &&
-		       add_site(s, at, sr_counter_length(code, sizeof(code)));
+		       s->reader->read(s->reader->argument, begin, code, sizeof(code)) &&
+		       add_site(s, begin, is_counter ? sr_counter_length(code, sizeof(code)) : 0, code[0]);
 	case SR_OCCURRENCE_NONE:
 		return true;
 	default:
+		if (!is_counter)
+			return true;
 		/* The jumps of other probes may look like one. */
 		return s->reader->read(s->reader->argument, at, code, sizeof(code)) &&
 		       (!sr_counter_length(code, sizeof(code)) || may_guard(map, at));
@@ -338,7 +276,9 @@ static bool take_occurrence(struct search *s, const struct mapping *map, uintptr
 static void search_bytes(struct search *s, const struct mapping *map, uintptr_t from,
 			 const uint8_t *code, size_t n)
 {
-	for (size_t at = sr_counter_find(code, n, 0); at < n; at = sr_counter_find(code, n, at + 1))
+	const enum sr_sought sought = s->reader->sought;
+
+	for (size_t at = sr_sought_find(sought, code, n, 0); at < n; at = sr_sought_find(sought, code, n, at + 1))
 		s->complete &= take_occurrence(s, map, from + at);
 }
 
@@ -379,7 +319,7 @@ static void search_mapping(struct search *s, const struct mapping *map)
 			s->complete = false;
 			return;
 		}
-		step = n < CHUNK ? n : n - (SR_COUNTER_BYTES - 1);
+		step = n < CHUNK ? n : n - (SR_SOUGHT_BYTES - 1);
 		search_bytes(s, map, from, workplace->chunk, n);
 	}
 }
@@ -389,12 +329,12 @@ static void search_once(struct search *s, const struct mapping *map)
 {
 	bool complete = s->complete;
 
-	if (sr_tsc_is_searched(map->begin, map->end, map->inode))
+	if (sr_tsc_is_searched(s->reader->sought, map->begin, map->end, map->inode))
 		return;
 	s->complete = true;
 	search_mapping(s, map);
 	if (s->complete)
-		sr_tsc_searched_add(map->begin, map->end, map->inode);
+		sr_tsc_searched_add(s->reader->sought, map->begin, map->end, map->inode);
 	s->complete &= complete;
 }
 
@@ -411,6 +351,14 @@ static bool is_searched(const struct mapping *map)
 {
 	return map->executable && !is_kernels(map) && !is_own_image(map) &&
 	       !aside_has_page(map->begin);
+}
+
+/* All of a search's code is read, when the program starts: a library that is as large as LLVM's or torch's is left alone. */
+#define RANDOM_CODE_MAX (32ul << 20)
+
+static bool is_too_large(const struct search *s, const struct mapping *map)
+{
+	return s->reader->sought == SR_SOUGHT_RANDOM && map->end - map->begin > RANDOM_CODE_MAX;
 }
 
 /*
@@ -453,7 +401,7 @@ static void search_all(struct search *s, struct maps *m)
 		note_image(s, &mappings[i]);
 		if (!is_searched(&mappings[i]))
 			continue;
-		if (mappings[i].writable)
+		if (mappings[i].writable || is_too_large(s, &mappings[i]))
 			s->complete = false;
 		else
 			search_once(s, &mappings[i]);
@@ -470,13 +418,13 @@ static bool reads_imply_execution(void)
 /* New ones, and old ones whose library was unloaded and is there again. */
 static bool put_traps(const struct search *s)
 {
-	static const uint8_t trap[1] = {PROBE_TRAP}, first[1] = {0x0f};
+	static const uint8_t trap[1] = {PROBE_TRAP};
 	uint32_t i = 0;
 	uint8_t now;
 
 	atomic_store_explicit(&sites_n, s->n, memory_order_release);
 	for (; i < s->n; i++)
-		if (pread_all(s->memory, sites[i].pc, &now, 1) && now == 0x0f &&
+		if (pread_all(s->memory, sites[i].pc, &now, 1) && now == sites[i].first &&
 		    !code_put(s->memory, sites[i].pc, trap, 1))
 			break;
 	if (i == s->n && code_fetch_anew())
@@ -484,12 +432,12 @@ static bool put_traps(const struct search *s)
 	/* They trap anyhow; a program that is not recorded is to find what it wrote. */
 	while (i--)
 		if (pread_all(s->memory, sites[i].pc, &now, 1) && now == PROBE_TRAP)
-			code_put(s->memory, sites[i].pc, first, 1);
+			code_put(s->memory, sites[i].pc, &sites[i].first, 1);
 	return false;
 }
 
 /* *kept: what was found is in the table. */
-static bool find_sites(int memory, struct maps *m, bool all_or_none, bool *kept)
+static bool find_sites(enum sr_sought sought, int memory, struct maps *m, bool all_or_none, bool *kept)
 {
 	struct search s = {.memory = memory, .n = atomic_load(&sites_n)};
 	void *p = sr_sys_mmap(NULL, sizeof(*workplace), PROT_READ | PROT_WRITE,
@@ -500,6 +448,7 @@ static bool find_sites(int memory, struct maps *m, bool all_or_none, bool *kept)
 		return false;
 	workplace = p;
 	s.reader = &workplace->reader;
+	s.reader->sought = sought;
 	s.reader->read = read_original;
 	s.reader->argument = &s.memory;
 	found = code_fetch_anew();
@@ -512,7 +461,7 @@ static bool find_sites(int memory, struct maps *m, bool all_or_none, bool *kept)
 	return put_traps(&s) && s.complete;
 }
 
-bool sr_tsc_sites_find(bool all_or_none)
+static bool find(enum sr_sought sought, bool all_or_none)
 {
 	struct maps m = {.at = 0};
 	uint64_t mask;
@@ -533,7 +482,7 @@ bool sr_tsc_sites_find(bool all_or_none)
 	m.fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"),
 			       O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (memory >= 0 && m.fd >= 0)
-		done = find_sites(memory, &m, all_or_none, &kept) && !reads_imply_execution();
+		done = find_sites(sought, memory, &m, all_or_none, &kept) && !reads_imply_execution();
 	if (memory >= 0)
 		sr_sys_close(memory);
 	if (m.fd >= 0)
@@ -544,7 +493,17 @@ bool sr_tsc_sites_find(bool all_or_none)
 	return done;
 }
 
-bool sr_tsc_sites_may_be_in(uintptr_t begin, size_t size)
+bool sr_tsc_sites_find(bool all_or_none)
+{
+	return find(SR_SOUGHT_COUNTER, all_or_none);
+}
+
+void sr_random_sites_find(void)
+{
+	find(SR_SOUGHT_RANDOM, false);
+}
+
+bool sr_tsc_sites_may_be_in(enum sr_sought sought, uintptr_t begin, size_t size)
 {
 	uint8_t code[4096];
 	int memory = code_open();
@@ -553,9 +512,9 @@ bool sr_tsc_sites_may_be_in(uintptr_t begin, size_t size)
 
 	for (uintptr_t at = begin; at < begin + size && !may; at += step) {
 		n = begin + size - at < sizeof(code) ? begin + size - at : sizeof(code);
-		step = n < sizeof(code) ? n : n - (SR_COUNTER_BYTES - 1);
+		step = n < sizeof(code) ? n : n - (SR_SOUGHT_BYTES - 1);
 		/* What cannot be read is behind the end of a file. */
-		may = pread_all(memory, at, code, n) && sr_counter_find(code, n, 0) < n;
+		may = pread_all(memory, at, code, n) && sr_sought_find(sought, code, n, 0) < n;
 	}
 	if (memory >= 0)
 		sr_sys_close(memory);
@@ -613,7 +572,7 @@ void sr_tsc_sites_make_jumps(void)
 	exposed_lock(&mask);
 	atomic_store(&sr_tsc_jumps_due, false);
 	for (struct sr_tsc_site *site = sites; site < sites + n; site++) {
-		if (site->refused || site->is_jump || atomic_load(&site->faults) < FAULTS_MIN)
+		if (!site->length || site->refused || site->is_jump || atomic_load(&site->faults) < FAULTS_MIN)
 			continue;
 		site->is_jump = make_jump(site);
 		site->refused = !site->is_jump;
@@ -639,39 +598,51 @@ void sr_tsc_site_faulted(struct sr_tsc_site *site)
 
 /* ------------------------------------------------------------------- the way back */
 
-static void put_first(int memory, uintptr_t pc)
+static void put_first(int memory, const struct sr_tsc_site *site)
 {
-	static const uint8_t first[1] = {0x0f};
 	uint8_t now;
 
-	if (pread_all(memory, pc, &now, 1) && now == PROBE_TRAP)
-		code_put(memory, pc, first, 1);
+	if (pread_all(memory, site->pc, &now, 1) && now == PROBE_TRAP)
+		code_put(memory, site->pc, &site->first, 1);
 }
 
 /* Where there is no descriptor left. */
-static void put_first_into_mapping(uintptr_t pc)
+static void put_first_into_mapping(const struct sr_tsc_site *site)
 {
-	long page = (long)sr_page_down(pc);
+	long page = (long)sr_page_down(site->pc);
 
 	if (!sr_syscall(SYS_mprotect, page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, 0, 0, 0) &&
-	    *(volatile uint8_t *)pc == PROBE_TRAP)
-		*(volatile uint8_t *)pc = 0x0f;
+	    *(volatile uint8_t *)site->pc == PROBE_TRAP)
+		*(volatile uint8_t *)site->pc = site->first;
 	sr_syscall(SYS_mprotect, page, PAGE, PROT_READ | PROT_EXEC, 0, 0, 0);
 }
 
-void sr_tsc_sites_restore(void)
+static void restore(bool counters)
 {
 	uint32_t n = atomic_load(&sites_n);
 	int memory = n ? code_open() : -1;
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
+		if (sites[i].length && !counters)
+			continue;
 		if (memory >= 0)
-			put_first(memory, sites[i].pc);
+			put_first(memory, &sites[i]);
 		else
-			put_first_into_mapping(sites[i].pc);
+			put_first_into_mapping(&sites[i]);
+	}
 	if (memory >= 0)
 		sr_sys_close(memory);
+}
+
+void sr_tsc_sites_restore(void)
+{
+	restore(true);
 	sr_tsc_unclear_end();
+}
+
+void sr_random_sites_restore(void)
+{
+	restore(false);
 }
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tsc_sites.h: the instructions of the process that read the time-stamp counter.
+ * tsc_sites.h: the instructions of the process that read the time-stamp counter, and those that draw random numbers
+ * (random.h).
  *
  * The first byte of each is replaced by hlt, which faults in the program whether the counter
- * traps or not. Those that fault often become jumps
+ * traps or not. Those that read the counter and fault often become jumps
  * (shim/exposed/probe/counter.h).
  */
 #ifndef SHIM_KERNEL_TSC_SITES_H
@@ -14,11 +15,13 @@
 #include <stdint.h>
 
 #include "logd/base/compiler.h"
+#include "shim/kernel/tsc_scan.h"
 
 /* An instruction, whose first byte is hlt. */
 struct sr_tsc_site {
 	uintptr_t pc;
-	uint8_t length;
+	uint8_t length; /* of one that reads the counter; 0: it draws random numbers */
+	uint8_t first;  /* the byte in whose place hlt is */
 	bool refused, is_jump; /* it cannot be one; it has become one */
 	_Atomic uint32_t faults;
 };
@@ -29,8 +32,11 @@ struct sr_tsc_site {
  */
 bool sr_tsc_sites_find(bool all_or_none);
 
-/* Does some code of the range look as if it read the counter? */
-bool sr_tsc_sites_may_be_in(uintptr_t begin, size_t size);
+/* Finds and replaces those that draw random numbers. Call inside a section. */
+void sr_random_sites_find(void);
+
+/* Does some code of the range look as if it read the counter, or drew random numbers? */
+bool sr_tsc_sites_may_be_in(enum sr_sought sought, uintptr_t begin, size_t size);
 
 /* NULL: there is none at pc. */
 struct sr_tsc_site *sr_tsc_site_at(uintptr_t pc);
@@ -47,7 +53,8 @@ void sr_tsc_site_faulted(struct sr_tsc_site *site);
 extern _Atomic bool sr_tsc_jumps_due SR_HIDDEN;
 void sr_tsc_sites_make_jumps(void);
 
-/* Puts the instructions back that are still hlt. */
+/* Puts the instructions back that are still hlt: all of them, or those that draw random numbers. */
 void sr_tsc_sites_restore(void);
+void sr_random_sites_restore(void);
 
 #endif

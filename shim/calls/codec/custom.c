@@ -240,7 +240,7 @@ void sr_put_locked_file(struct sr_buf *b, int fd)
 void sr_deliver_locked_file(struct sr_cursor *c, int fd)
 {
 	if (sr_get_u8(c))
-		sr_fd_capture(fd);
+		sr_fd_capture_file(fd);
 }
 
 void sr_place_object(struct sr_cursor *c, void *p, size_t size)
@@ -342,77 +342,6 @@ void sr_deliver_pollfds_out(struct sr_cursor *c, struct pollfd *fds, size_t n)
 	}
 	for (size_t i = 0; i < n; i++)
 		sr_get_pollfd(c, &fds[i]);
-}
-
-/* ------------------------------------------------------------------ netdb */
-
-void sr_put_addrinfo_list(struct sr_buf *b, struct addrinfo **res)
-{
-	uint32_t n = 0;
-
-	for (struct addrinfo *ai = *res; ai; ai = ai->ai_next)
-		n++;
-	sr_put_u32(b, n);
-	for (struct addrinfo *ai = *res; ai; ai = ai->ai_next) {
-		struct sr_wire_addrinfo v = {
-		    .address = (uintptr_t)ai,
-		    .flags = ai->ai_flags,
-		    .family = ai->ai_family,
-		    .socktype = ai->ai_socktype,
-		    .protocol = ai->ai_protocol,
-		    .addr_at = (uintptr_t)ai->ai_addr,
-		    .addr = {ai->ai_addr, ai->ai_addr ? ai->ai_addrlen : 0},
-		    .name_at = (uintptr_t)ai->ai_canonname,
-		    .canonname = {ai->ai_canonname,
-				  ai->ai_canonname ? (uint32_t)strlen(ai->ai_canonname) + 1 : 0},
-		};
-
-		sr_put_addrinfo_fields(b, &v);
-	}
-}
-
-/* Puts bytes where they were in the recording, in the library arena. */
-static void place(struct sr_cursor *c, uint64_t address, struct sr_bytes v)
-{
-	void *p = (void *)(uintptr_t)address;
-
-	if (!v.n)
-		return;
-	if (!sr_heap_in_library_arena(p, v.n)) {
-		c->bad = true;
-		return;
-	}
-	memcpy(p, v.p, v.n);
-}
-
-void sr_deliver_addrinfo_list(struct sr_cursor *c, struct addrinfo **res)
-{
-	uint32_t n = sr_get_u32(c);
-	struct addrinfo **link = res;
-
-	for (uint32_t i = 0; i < n && !c->bad; i++) {
-		struct sr_wire_addrinfo v;
-		struct addrinfo ai;
-
-		sr_get_addrinfo_fields(c, &v);
-		ai = (struct addrinfo){
-		    .ai_flags = v.flags,
-		    .ai_family = v.family,
-		    .ai_socktype = v.socktype,
-		    .ai_protocol = v.protocol,
-		    .ai_addrlen = v.addr.n,
-		    .ai_addr = (void *)(uintptr_t)v.addr_at,
-		    .ai_canonname = (void *)(uintptr_t)v.name_at,
-		};
-		place(c, v.addr_at, v.addr);
-		place(c, v.name_at, v.canonname);
-		place(c, v.address, (struct sr_bytes){&ai, sizeof(ai)});
-		if (c->bad)
-			return;
-		*link = (struct addrinfo *)(uintptr_t)v.address;
-		link = &(*link)->ai_next;
-	}
-	*link = NULL;
 }
 
 /* ---------------------------------------------------------------- signals */

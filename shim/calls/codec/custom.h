@@ -25,10 +25,11 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
-#include "access/access.h"
+#include "shim/access/access.h"
 #include "shim/async/aio.h"
 #include "shim/async/uring.h"
 #include "shim/calls/codec/output.h"
+#include "shim/calls/codec/spliced.h"
 #include "shim/core/call.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
@@ -64,8 +65,8 @@ static inline void sr_list_end(const struct sr_list *l)
 }
 
 /*
- * The object that a call is about, by its address.  An address in a library is recorded as its
- * distance from our own library (place.c).
+ * The object that a call is about, by its address.  An address in a library is recorded as the library's
+ * number and the distance from its start (place.c).
  */
 void sr_put_place(struct sr_buf *b, uintptr_t at);
 
@@ -230,8 +231,5 @@ void sr_put_signal_action(struct sr_buf *b, const struct sigaction *a);
 void sr_deliver_signal_action(struct sr_cursor *c, struct sigaction *a);
 
 void sr_put_timer_event(struct sr_buf *b, const struct sigevent *event);
-
-void sr_put_addrinfo_list(struct sr_buf *b, struct addrinfo **res);
-void sr_deliver_addrinfo_list(struct sr_cursor *c, struct addrinfo **res);
 
 #endif

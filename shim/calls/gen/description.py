@@ -45,7 +45,6 @@ BY_HAND = {
     'sockaddr_room': 'u32',
     'option': 'bytes',
     'address_vector': 'ibv_ah_attr',
-    'addrinfo_list': 'addrinfo[]',
     'bad_send_wr': 'u32',
     'bad_recv_wr': 'u32',
     'pollfds': 'pollfd[]',
@@ -68,6 +67,7 @@ BY_HAND = {
     'iov_checksum': 'x64',
     'iov_data': 'bytes',
     'moved_output': 'output',
+    'spliced': 'bytes',
     'mapped_output': 'output',
     'fd_numbers': 'bytes',
     'signal_set': 'x64',
@@ -105,7 +105,7 @@ ORDERS = {
     'both': 'SR_ORDER_ENTRY | SR_ORDER_RETURN',
 }
 VALUED = ('fd', 'when', 'also', 'order', 'idle', 'invoke', 'quick', 'replayed')
-PLAIN = ('any', 'output', 'children', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'exposes', 'variadic', 'opaque', 'receives', 'read')
+PLAIN = ('any', 'output', 'children', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'exposes', 'variadic', 'opaque', 'receives', 'pauses', 'read')
 
 DEF_PATH = 'calls.def'
 

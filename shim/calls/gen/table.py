@@ -12,7 +12,7 @@ HOOKS = {
 }
 
 # Attributes that are bits of sr_call_desc.flags.
-FLAGS = ('newfd', 'wait', 'opaque', 'opens', 'cancel', 'void', 'direct', 'outside', 'any', 'output', 'effect', 'children')
+FLAGS = ('newfd', 'wait', 'opaque', 'opens', 'cancel', 'void', 'direct', 'outside', 'any', 'output', 'effect', 'children', 'pauses')
 
 # Their wrappers are written by hand, in old_versions.c.
 OLD_VERSIONS = [('ibv_open_device', 'IBVERBS_1.0'), ('mlx5dv_init_obj', 'MLX5_1.0')]
@@ -21,7 +21,7 @@ OLD_VERSIONS = [('ibv_open_device', 'IBVERBS_1.0'), ('mlx5dv_init_obj', 'MLX5_1.
 # --------------------------------------------------- what a pointer leads to
 
 # Only libc uses these, by their addresses.
-OPAQUE_TYPES = ('FILE', 'struct addrinfo')
+OPAQUE_TYPES = ('FILE',)
 
 # The kernel follows these by itself.
 FOLLOWED = {'struct iovec': 'SR_LENGTH_PIECES', 'struct msghdr': 'SR_LENGTH_MESSAGE',

@@ -64,8 +64,17 @@ def emit_return(call, function, site, out):
     out.append('\n\t%s%s(SR_CALL_%s, a, %s);\n}\n' % (cast, function, call.name, site))
 
 
+def emit_quick(call, out):
+    if 'quick' in call.attrs:
+        out.append('\t%sresult;' % spaced(call.ret))
+        out.append('\n\tif (%s(a, site, &result))\n\t\treturn result;' % call.attrs['quick'])
+
+
 def emit_body(call, out):
     emit_arguments(call, out)
+    if 'quick' in call.attrs:
+        out.append('\tvoid *site = __builtin_return_address(0);')
+        emit_quick(call, out)
     emit_return(call, 'sr_direct_call' if call.fails else 'sr_call', '__builtin_return_address(0)', out)
 
 
@@ -73,9 +82,7 @@ def emit_body_apart(call, out):
     """The same on a call stack."""
     emit_arguments(call, out)
     out.append('\tvoid *site = sr_site_of_operation();')
-    if 'quick' in call.attrs:
-        out.append('\t%sresult;' % spaced(call.ret))
-        out.append('\n\tif (%s(a, site, &result))\n\t\treturn result;' % call.attrs['quick'])
+    emit_quick(call, out)
     emit_return(call, 'sr_call_apart', 'site', out)
 
 

@@ -13,6 +13,7 @@
 #include "logd/base/page.h"
 #include "shim/async/uring.h"
 #include "shim/calls/trap/make.h"
+#include "shim/core/next.h"
 #include "shim/core/thread.h"
 #include "shim/files/inputs.h"
 #include "shim/files/mapped_outputs.h"
@@ -21,6 +22,7 @@
 #include "shim/memory/heap.h"
 #include "shim/memory/huge_pages.h"
 #include "shim/verbs/objects.h"
+#include "shim/verbs/mapped_reads.h"
 #include "shim/verbs/own_memory.h"
 #include "shim/verbs/regions.h"
 #include "shim/verbs/shared_memory.h"
@@ -87,6 +89,8 @@ long sr_trapped_mmap(const struct sr_trapped *c)
 		sr_heap_code_begins((void *)result, a[1], (int)a[2]);
 	if (a[3] & MAP_SHARED && !sr_sys_is_error((void *)result))
 		note_shared(result, a, output, c->site);
+	if (a[3] & MAP_SHARED && !(a[3] & MAP_ANONYMOUS) && !sr_sys_is_error((void *)result))
+		sr_mapped_reads_begin((void *)result, a[1], (int)a[4], a[5]);
 	return result;
 }
 
@@ -161,6 +165,30 @@ long sr_trapped_mprotect(const struct sr_trapped *c)
 	return err;
 }
 
+/*
+ * A program that handles its own faults changes a page's protection in each of them, and a trap is a second signal. The usual
+ * case needs none.
+ */
+SR_EXPORT int mprotect(void *addr, size_t size, int prot)
+{
+	SR_NEXT(next, "mprotect");
+	uint64_t a[SR_MAX_ARGS + 1] = {(uintptr_t)addr, size, (uint64_t)prot};
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before;
+	long err;
+
+	if (!t->armed || t->depth || prot & PROT_EXEC || is_exposed_regions(a[0], a[1]))
+		return ((int (*)(void *, size_t, int))sr_next(&next))(addr, size, prot);
+	before = sr_enter(t);
+	err = sr_trapped_mprotect(&(struct sr_trapped){.t = t, .nr = SYS_mprotect, .a = a, .site = __builtin_return_address(0)});
+	sr_leave(t, before);
+	if (__builtin_expect(t->signals.missed_ticks, 0))
+		sr_signals_missed(t);
+	if (err)
+		errno = (int)-err;
+	return err ? -1 : 0;
+}
+
 long sr_trapped_madvise(const struct sr_trapped *c)
 {
 	const uint64_t *a = c->a;
@@ -169,6 +197,14 @@ long sr_trapped_madvise(const struct sr_trapped *c)
 	if (drops && is_exposed_regions(a[0], a[1]))
 		sr_exposed_give_up((void *)a[0], a[1]);
 	return sr_make_raw(SYS_madvise, a);
+}
+
+/* A mapping with an address of ours grows in place if both runs know that it can. */
+static bool grows_elsewhere(const uint64_t *a)
+{
+	uint64_t end = a[0] + sr_page_up(a[1]), new_end = a[0] + sr_page_up(a[2]);
+
+	return new_end > end && sr_heap_is_placed_program(a[0]) && !sr_heap_grow_program(end, new_end - end);
 }
 
 /* Moved memory is no longer an exposed region. */
@@ -185,11 +221,15 @@ static long move(uint64_t *a)
 		sr_heap_mapping_ends((void *)a[4], a[2]);
 	if (a[3] != MREMAP_MAYMOVE)
 		return sr_make_raw(SYS_mremap, a);
-	result = sr_make_raw(SYS_mremap, stay);
-	if (result != -ENOMEM)
-		return result;
-	a[3] = MREMAP_MAYMOVE | MREMAP_FIXED;
-	a[4] = (uintptr_t)sr_heap_place_program(a[2], 0);
+	if (a[1] && !grows_elsewhere(a)) {
+		result = sr_make_raw(SYS_mremap, stay);
+		if (result != -ENOMEM)
+			return result;
+	}
+	/* A fixed place takes the place of what is there: in the range of large mappings that may be something. */
+	a[4] = a[2] < SR_LARGE_MAPPING ? (uintptr_t)sr_heap_place_program(a[2], 0) : 0;
+	if (a[4])
+		a[3] |= MREMAP_FIXED;
 	return sr_make_raw(SYS_mremap, a);
 }
 

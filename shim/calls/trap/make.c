@@ -9,6 +9,7 @@
 
 #include "logd/base/say.h"
 #include "shim/calls/trap/table.h"
+#include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
 #include "shim/files/uncompared.h"
@@ -104,6 +105,15 @@ static long trace_me(void)
 	return 0;
 }
 
+/* Another parent may: it would see each trapped system call as a stop by SIGSYS. */
+bool sr_ptrace_captured(const uint64_t *a)
+{
+	if (a[0] != PTRACE_TRACEME || is_commands_child() || !sr_engine->leaves)
+		return true;
+	sr_engine->leaves("its parent is to trace it (PTRACE_TRACEME)");
+	return false;
+}
+
 uint64_t sr_invoke_ptrace(const struct sr_call_desc *d, uint64_t *a)
 {
 	if (a[0] == PTRACE_TRACEME && is_commands_child())
@@ -120,10 +130,15 @@ uint64_t sr_invoke_unknown(const struct sr_call_desc *d, uint64_t *a)
 /* The futex word may lie in an exposed region, which is protected from the kernel, too. */
 uint64_t sr_invoke_futex(const struct sr_call_desc *d, uint64_t *a)
 {
-	return sr_regions_on ? with_errno(sr_make_on_memory(SYS_futex, a)) : sr_real(d, a);
+	return sr_regions_on ? with_errno(sr_make_on_memory(d->nr, a)) : sr_real(d, a);
 }
 
 #else
+
+bool sr_ptrace_captured(const uint64_t *a)
+{
+	return true;
+}
 
 uint64_t sr_invoke_ptrace(const struct sr_call_desc *d, uint64_t *a)
 {

@@ -16,8 +16,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "shim/async/aio.h"
-#include "shim/async/uring.h"
+#include "shim/async/ends.h"
 #include "shim/calls/trap/make.h"
 #include "shim/calls/trap/table.h"
 #include "shim/calls/trap/x86_64.h"
@@ -53,9 +52,28 @@ void sr_replayed_setrlimit(const struct sr_call_desc *d, uint64_t *a, uint64_t r
 	sr_replayed_prlimit64(d, of_prlimit, result);
 }
 
+/* Afterwards the program may ask that processor by cpuid.  On a machine without it, it stays where it is. */
+void sr_replayed_sched_setaffinity(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	int32_t id = (int32_t)a[0], real = sr_real_id(id);
+
+	if (!(int)result && (!id || real != id))
+		sr_syscall(SYS_sched_setaffinity, real, (long)a[1], (long)a[2], 0, 0, 0);
+}
+
 void sr_replayed_gettid(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	sr_ids_recorded(sr_self.number, (int32_t)result);
+}
+
+/* Where the child's stack begins, down from there.  0: where its parent's is. */
+static uintptr_t stack_of(const struct sr_trapped *c)
+{
+	const struct clone_args *args = (const struct clone_args *)c->a[0];
+
+	if (c->nr == SYS_clone)
+		return c->a[1];
+	return args->stack ? args->stack + args->stack_size : 0;
 }
 
 /*
@@ -122,21 +140,27 @@ static long note_child(const struct sr_trapped *c)
  * Within libc, popen, wordexp, daemon and others make a child like this.  A replay has none, as for
  * the functions that have wrappers (children.h).
  */
-static long make_child(const struct sr_trapped *c, long nr, uint64_t flags)
+static long make_child(const struct sr_trapped *c, long nr, uint64_t flags, uintptr_t stack)
 {
 	uint64_t none[6] = {0};
 	struct sr_trapped call = *c;
 	long result;
 
+	sr_children_stack(stack);
 	if (!sr_signals_are_replayed()) {
+		/* libc's own fork has run the handlers of pthread_atfork. */
+		const bool copies = !stack && !c->t->forking;
+
 		sr_files_child_made();
+		if (copies)
+			sr_children_copy_begins();
 		result = make_process(nr, c->a, flags, c->uc);
-		if (!result) {
-			/* libc's own fork has run the handlers of pthread_atfork. */
-			if (!c->t->forking)
-				sr_children_become_program();
+		if (copies && !result)
+			sr_children_begin();
+		else if (copies)
+			sr_children_copy_ended();
+		if (!result)
 			return 0;
-		}
 		c->t->made.pid = result < 0 ? -1 : (int32_t)result;
 		c->t->made.error = result < 0 ? (int)-result : 0;
 	}
@@ -144,27 +168,57 @@ static long make_child(const struct sr_trapped *c, long nr, uint64_t flags)
 	return note_child(&call);
 }
 
+uint64_t sr_invoke_child_pidfd(const struct sr_call_desc *d, uint64_t *a)
+{
+	return (uint64_t)*(const int *)a[0];
+}
+
+/* Where the kernel stores the child's number and a descriptor for it, besides the result. */
+static void give_parent(const struct sr_trapped *c, uint64_t flags, int32_t *number, int *pidfd, long child)
+{
+	uint64_t a[6] = {(uintptr_t)pidfd};
+	struct sr_trapped call = *c;
+	long fd;
+
+	if (flags & CLONE_PARENT_SETTID && sr_signals_are_replayed())
+		*number = (int32_t)child;
+	if (!(flags & CLONE_PIDFD))
+		return;
+	call.a = a;
+	fd = sr_make_call(&call, SR_CALL_child_pidfd);
+	if (fd >= 0)
+		*pidfd = (int)fd;
+}
+
 long sr_trapped_clone(const struct sr_trapped *c)
 {
 	const struct clone_args *args = (const struct clone_args *)c->a[0];
-	uint64_t flags = c->a[0];
+	uint64_t flags = c->a[0], number = c->a[2], pidfd = c->a[2];
+	long child;
 
 	if (c->nr == SYS_clone3 && (c->a[1] < CLONE_ARGS_SIZE_VER0 || !sr_is_readable(args, c->a[1])))
 		return sr_make_raw(c->nr, c->a); /* the kernel refuses it */
-	if (c->nr == SYS_clone3)
+	if (c->nr == SYS_clone3) {
 		flags = args->flags;
+		number = args->parent_tid;
+		pidfd = args->pidfd;
+	}
 	/* Not one of pthread_create's, which the trap does not see. */
 	if (flags & CLONE_THREAD && sr_engine_is_active())
 		sr_thread_is_unrecorded(SR_UNRECORDED_CLONE);
-	return flags & CLONE_THREAD ? make_process(c->nr, c->a, flags, c->uc)
-				    : make_child(c, c->nr, flags);
+	if (flags & CLONE_THREAD)
+		return make_process(c->nr, c->a, flags, c->uc);
+	child = make_child(c, c->nr, flags, stack_of(c));
+	if (child > 0)
+		give_parent(c, flags, (int32_t *)number, (int *)pidfd, child);
+	return child;
 }
 
 long sr_trapped_fork(const struct sr_trapped *c)
 {
 	c->a[0] = SIGCHLD;
 	c->a[1] = 0;
-	return make_child(c, SYS_clone, SIGCHLD);
+	return make_child(c, SYS_clone, SIGCHLD, 0);
 }
 
 /* A replay executes nothing: see exec.c. */
@@ -226,10 +280,7 @@ long sr_trapped_kill(const struct sr_trapped *c)
 
 long sr_trapped_exit_group(const struct sr_trapped *c)
 {
-	sr_uring_ends();
-	sr_aio_ends();
-	sr_mapped_outputs_compare(c->site);
-	sr_engine_exits((int)c->a[0]);
+	sr_process_ends((int)c->a[0], c->site);
 	return sr_make_raw(c->nr, c->a);
 }
 

@@ -75,6 +75,8 @@ int sr_syscall_call_of_threads(long nr)
 		return -1;
 	if (nr == SYS_futex)
 		return SR_CALL_kernel_futex;
+	if (nr == SYS_futex_waitv)
+		return SR_CALL_kernel_futex_waitv;
 	return nr == SYS_sched_yield ? SR_CALL_kernel_sched_yield : -1;
 }
 

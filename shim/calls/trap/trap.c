@@ -24,9 +24,9 @@
 
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
-#include <netdb.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/fanotify.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -60,7 +60,7 @@
 
 #define SYSCALL_BYTES 2
 
-/* Turns the arguments of openat2 into those of openat.  Returns false if openat cannot do it. */
+/* Turns the arguments of openat2 into those of openat, and `resolve`.  Returns false if that is not all. */
 static bool as_openat(uint64_t a[6])
 {
 	struct open_how how;
@@ -68,10 +68,11 @@ static bool as_openat(uint64_t a[6])
 	if (a[3] != sizeof(how) || !sr_is_readable((const void *)a[2], sizeof(how)))
 		return false;
 	memcpy(&how, (const void *)a[2], sizeof(how));
-	if (how.resolve || how.flags >> 32)
+	if (how.flags >> 32)
 		return false;
 	a[2] = how.flags;
 	a[3] = how.mode;
+	a[4] = how.resolve;
 	return true;
 }
 
@@ -132,6 +133,19 @@ static long load(const struct sr_trapped *c)
 	return result;
 }
 
+/*
+ * Threads wait for each other at ld.so's own locks too: one that binds a function at its first call, or looks one up, for one that
+ * loads or drops a library.  Whether they meet there says nothing to the program, and in a replay they meet elsewhere, so this
+ * is not recorded.  A thread that waits for long loses the run token to others, as one that sleeps does.
+ */
+static bool waits_in_loader(const struct sr_trapped *c)
+{
+	/* Where dlclose waits until a thread has looked its symbol up: glibc's header.gscope_flag, which that thread wakes. */
+	const uintptr_t looks_up = (uintptr_t)__builtin_thread_pointer() + 28;
+
+	return c->nr == SYS_futex && (sr_is_loader(c->site) || sr_is_loader((const void *)c->a[0]) || c->a[0] == looks_up);
+}
+
 /* The vDSO does not know the CPU-time clocks. */
 static bool vdso_knows(uint64_t clock)
 {
@@ -155,7 +169,7 @@ static long own_affair(const struct sr_trapped *c)
 /* Handles calls without an entry in special[]: harmless ones, ld.so's, and those of calls.def. */
 static long ordinary(const struct sr_trapped *c)
 {
-	int call = sr_syscall_call_of_threads(c->nr);
+	int call = waits_in_loader(c) ? -1 : sr_syscall_call_of_threads(c->nr);
 
 	if (call >= 0)
 		return sr_make_call(c, (enum sr_call_number)call);
@@ -295,7 +309,17 @@ static long filter_calls(const struct sr_trapped *c)
 
 static long open_how(const struct sr_trapped *c)
 {
-	return as_openat(c->a) ? sr_make_call(c, SR_CALL_openat) : ordinary(c);
+	if (!as_openat(c->a))
+		return sr_make_unknown(c);
+	return sr_make_call(c, c->a[4] ? SR_CALL_openat2 : SR_CALL_openat);
+}
+
+/* Events that bring descriptors are not recorded. */
+static long watch_files(const struct sr_trapped *c)
+{
+	bool by_handles = c->a[0] & (FAN_REPORT_FID | FAN_REPORT_DIR_FID) && !(c->a[0] & FAN_REPORT_PIDFD);
+
+	return by_handles ? ordinary(c) : sr_make_unknown(c);
 }
 
 /*
@@ -385,6 +409,7 @@ static long (*const special[SR_TRAP_CALLS])(const struct sr_trapped *c) = {
     [SYS_close_range] = close_many,
     [SYS_io_uring_enter] = enter_ring,
     [SYS_openat2] = open_how,
+    [SYS_fanotify_init] = watch_files,
 
     [SYS_clock_gettime] = clock_of_vdso,
     [SYS_clock_getres] = time_of_vdso,
