@@ -33,8 +33,7 @@
 #include "shim/memory/heap.h"
 #include "shim/memory/malloc_key.h"
 #include "logd/base/lock.h"
-#include "shim/async/aio.h"
-#include "shim/async/uring.h"
+#include "shim/async/ends.h"
 #include "shim/calls/trap/trap.h"
 #include "shim/confirm/confirm.h"
 #include "shim/verbs/outside.h"
@@ -65,8 +64,7 @@
 /* Without the trap, nothing sees what comes after this. */
 static void handle_exit(int status, void *unused)
 {
-	sr_uring_ends();
-	sr_aio_ends();
+	sr_requests_end();
 	if (sr_trap_is_on)
 		sr_engine_exit_begins(status);
 	else
@@ -307,10 +305,7 @@ static void __attribute__((noreturn)) leave(struct sr_next_function *next, int s
 {
 	void (*real)(int) = (void (*)(int))sr_next(next);
 
-	sr_uring_ends();
-	sr_aio_ends();
-	sr_mapped_outputs_compare(__builtin_return_address(0));
-	sr_engine_exits(status);
+	sr_process_ends(status, __builtin_return_address(0));
 	if (real)
 		real(status);
 	for (;;)

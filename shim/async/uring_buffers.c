@@ -12,6 +12,7 @@
 #include "shim/async/uring_ring.h"
 #include "shim/kernel/readable.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/room.h"
 
 static struct sr_uring_group *group_of(const struct sr_uring *ring, uint16_t id)
 {
@@ -24,39 +25,15 @@ static struct sr_uring_group *group_of(const struct sr_uring *ring, uint16_t id)
 /* NULL: no memory. */
 static struct sr_uring_group *add_group(struct sr_uring *ring, uint16_t id)
 {
-	struct sr_uring_group *more = sr_alloc_zeroed((ring->n_groups + 1) * sizeof(*more));
-
-	if (!more)
+	if (!sr_make_room(&ring->groups, &ring->groups_room, ring->n_groups + 1, sizeof(*ring->groups)))
 		return NULL;
-	if (ring->n_groups)
-		memcpy(more, ring->groups, ring->n_groups * sizeof(*more));
-	sr_free(ring->groups);
-	ring->groups = more;
-	more[ring->n_groups].id = id;
-	return &more[ring->n_groups++];
-}
-
-static bool make_room(struct sr_uring_group *g, uint32_t n)
-{
-	uint32_t room = n < 64 ? 64 : 2 * n;
-	struct iovec *more;
-
-	if (n <= g->room)
-		return true;
-	more = sr_alloc_zeroed(room * sizeof(*more));
-	if (!more)
-		return false;
-	if (g->room)
-		memcpy(more, g->buffers, g->room * sizeof(*more));
-	sr_free(g->buffers);
-	g->buffers = more;
-	g->room = room;
-	return true;
+	ring->groups[ring->n_groups] = (struct sr_uring_group){.id = id};
+	return &ring->groups[ring->n_groups++];
 }
 
 static bool set_buffer(struct sr_uring_group *g, uint16_t number, uint64_t addr, size_t size)
 {
-	if (!make_room(g, number + 1u))
+	if (!sr_make_room(&g->buffers, &g->room, number + 1u, sizeof(*g->buffers)))
 		return false;
 	g->buffers[number] = (struct iovec){(void *)addr, size};
 	return true;

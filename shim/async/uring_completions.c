@@ -14,6 +14,7 @@
 #include "shim/files/passed_fds.h"
 #include "shim/files/uncompared.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/room.h"
 #include "shim/verbs/objects.h"
 
 __thread struct sr_uring_arrivals sr_uring_arrivals;
@@ -35,19 +36,9 @@ static void give(struct sr_uring *ring, const struct sr_uring_completion *c)
 struct sr_uring_completion *sr_uring_new_arrival(void)
 {
 	struct sr_uring_arrivals *all = &sr_uring_arrivals;
-	uint32_t room = all->room ? 2 * all->room : 64;
-	struct sr_uring_completion *more;
 
-	if (all->n == all->room) {
-		more = sr_alloc(room * sizeof(*more));
-		if (!more)
-			return NULL;
-		for (uint32_t i = 0; i < all->n; i++)
-			more[i] = all->list[i];
-		sr_free(all->list);
-		all->list = more;
-		all->room = room;
-	}
+	if (!sr_make_room(&all->list, &all->room, all->n + 1, sizeof(*all->list)))
+		return NULL;
 	return &all->list[all->n++];
 }
 

@@ -98,7 +98,7 @@ struct sr_uring {
 	int32_t *files;
 	uint32_t n_files;
 	struct sr_uring_group *groups;
-	uint32_t n_groups;
+	uint32_t n_groups, groups_room;
 };
 
 /* May it get completions that the program has not been given? */

@@ -54,4 +54,18 @@ static inline uintptr_t sr_end_of_callers_stack(const struct sr_signal_stack *s,
 	return caller ? caller->stack : sp;
 }
 
+/* Calls f, which nothing of the caller's stack is given to but its argument, on the stack that ends there. */
+static inline void sr_run_on_stack(void *end, void (*f)(uintptr_t), uintptr_t argument)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("mov %%rsp, %%rbx\n\tmov %[end], %%rsp\n\tcall *%[f]\n\tmov %%rbx, %%rsp"
+			 : "+D"(argument)
+			 : [end] "r"(end), [f] "r"(f)
+			 : "rbx", "rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",
+			   "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory", "cc");
+#else
+	f(argument);
+#endif
+}
+
 #endif

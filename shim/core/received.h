@@ -37,6 +37,7 @@ struct sr_received_piece {
 	uint32_t filled;
 	uint64_t checksum, mask; /* replay: of the recorded ones (logd/trace/left_out.h) */
 	int32_t sender;		 /* replay: the rank that they came from */
+	uint64_t in_doubt;	 /* replay: peer's memory that several write to, of which a READ is not found out; or 0 */
 };
 
 struct sr_poller;

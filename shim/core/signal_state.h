@@ -61,6 +61,8 @@ struct sr_signal_state {
 	uint32_t searches; /* for a place for those that wait, in vain */
 	int64_t cpu_time; /* the thread's CPU time when the timer was set */
 	uint32_t ticks;
+	uint32_t missed_ticks; /* which found the thread in a section */
+	uint32_t nested_ticks; /* so many came one within the handler of the other */
 	int timer;
 	bool has_timer, timer_set;
 
@@ -85,5 +87,13 @@ void sr_signals_take(struct sr_thread *t, uint8_t place);
 
 /* A section that was not a call has ended, and signals wait. */
 void sr_signals_left(struct sr_thread *t);
+
+/*
+ * A function that is no call of the trace returns to the program, which may make nothing but such calls: ticks find the thread
+ * in their sections only.  Then the handlers of what waits run here.
+ */
+void sr_signals_missed(struct sr_thread *t);
+/* In a replay: its handler is due, behind the access that it makes. */
+void sr_signals_interrupt(struct sr_thread *t);
 
 #endif

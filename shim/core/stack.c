@@ -116,3 +116,19 @@ void sr_stack_take(struct sr_stack *s, uint64_t from)
 		s->hash = mix(s->hash, sr_stack_place(s->frames[i]));
 	s->hash |= !s->hash;
 }
+
+static _Unwind_Reason_Code take_end(struct _Unwind_Context *context, void *argument)
+{
+	uintptr_t *end = argument, frame = (uintptr_t)_Unwind_GetCFA(context);
+
+	*end = frame > *end ? frame : *end;
+	return _URC_NO_REASON;
+}
+
+uintptr_t sr_stack_end(void)
+{
+	uintptr_t end = 0;
+
+	_Unwind_Backtrace(take_end, &end);
+	return end;
+}

@@ -42,6 +42,9 @@ static inline bool sr_stack_is_same(const struct sr_stack *s)
 	return s->n > 1;
 }
 
+/* The address above the thread's outermost frame that an unwinder finds: where its stack ends, if it is a coroutine's, too. */
+uintptr_t sr_stack_end(void);
+
 /* from: the first frame; what lies above it is the shim's.  If it is not on the stack, there is
  * none. */
 void sr_stack_take(struct sr_stack *s, uint64_t from);

@@ -160,6 +160,7 @@ struct sr_thread {
 	struct sr_child child;
 	struct sr_made made;
 	uint32_t recorded_child; /* the number of the process that it forks; 0: that is not recorded */
+	bool runs_fork_handlers; /* the program's, around the real fork: libc is not to run them (fork_handlers.h) */
 	bool forking; /* between the handlers of pthread_atfork: it holds the lock of our heap */
 	void (*once)(void); /* the routine of the pthread_once that begins */
 	bool uses_heap, leaves_heap;

@@ -158,8 +158,20 @@ void sr_replayed_lseek(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 {
 	const int fd = (int)a[0];
 
-	if ((int64_t)result >= 0 && !sr_fd_captured(fd) && !sr_is_inherited(fd))
+	if ((int64_t)result < 0 || sr_is_inherited(fd))
+		return;
+	if (sr_fd_is_captured_file(fd))
+		sr_syscall(SYS_lseek, fd, (long)result, SEEK_SET, 0, 0, 0);
+	else if (!sr_fd_captured(fd))
 		sr_real(d, a);
+}
+
+void sr_replayed_read(const struct sr_call_desc *d, const uint64_t *a, uint64_t result)
+{
+	const bool moves = d == &sr_calls[SR_CALL_read] || d == &sr_calls[SR_CALL___read_chk] || d == &sr_calls[SR_CALL_readv];
+
+	if (moves && (int64_t)result > 0 && sr_fd_is_captured_file((int)a[0]))
+		sr_syscall(SYS_lseek, (int)a[0], (long)result, SEEK_CUR, 0, 0, 0);
 }
 
 /* The directory of the process is no one else's affair. */

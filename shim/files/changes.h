@@ -28,4 +28,8 @@ int sr_changes_fd(void);
 void sr_changes_opened(const struct sr_opened_file *file, int fd, int flags, unsigned int mode);
 void sr_changes_duplicated(int from, int to);
 
+struct sr_call_desc;
+/* What was read came from the trace: the position of a captured file moves on. */
+void sr_replayed_read(const struct sr_call_desc *d, const uint64_t *a, uint64_t result);
+
 #endif

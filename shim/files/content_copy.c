@@ -3,12 +3,12 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "logd/base/rawsys.h"
 #include "logd/base/zeros.h"
+#include "shim/files/paths.h"
 #include "shim/memory/heap.h"
 
 /* A database reserves more room than it fills, so zeros count little. */
@@ -77,14 +77,12 @@ static int make_copy(int fd, uint64_t size)
 int sr_copy_content(int fd, uint64_t size)
 {
 	long flags = sr_sys_fcntl(fd, F_GETFL, 0);
-	char self[40];
 	int again, copy;
 
 	/* What is open with O_DIRECT is read in whole blocks only. */
 	if (flags >= 0 && (flags & O_ACCMODE) != O_WRONLY && !(flags & O_DIRECT))
 		return make_copy(fd, size);
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	again = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(self), O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	again = sr_open_again(fd, O_RDONLY);
 	if (again < 0)
 		return -1;
 	copy = make_copy(again, size);

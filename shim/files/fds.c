@@ -27,6 +27,20 @@ bool sr_fd_captured(int fd)
 	return atomic_load_explicit(&captured[fd / 64], memory_order_relaxed) >> (fd % 64) & 1;
 }
 
+static _Atomic uint64_t files[WORDS]; /* captured, with the file behind them */
+static atomic_bool any_file;
+
+bool sr_fd_is_captured_file(int fd)
+{
+	return atomic_load_explicit(&any_file, memory_order_relaxed) && sr_fd_captured(fd) &&
+	       atomic_load_explicit(&files[fd / 64], memory_order_relaxed) >> (fd % 64) & 1;
+}
+
+bool sr_fd_is_held(int fd)
+{
+	return sr_fd_captured(fd) && !sr_fd_is_captured_file(fd);
+}
+
 static int ordinary_below = SR_MAX_FD;
 
 void sr_fd_ordinary_below(int floor)
@@ -63,6 +77,15 @@ void sr_fd_capture(int fd)
 	note_change(fd);
 }
 
+void sr_fd_capture_file(int fd)
+{
+	if (fd < 0 || fd >= SR_MAX_FD)
+		return;
+	atomic_store_explicit(&any_file, true, memory_order_relaxed);
+	atomic_fetch_or_explicit(&files[fd / 64], 1ull << (fd % 64), memory_order_relaxed);
+	sr_fd_capture(fd);
+}
+
 static void (*release_listener)(int fd);
 static void (*share_listener)(int from, int to);
 
@@ -79,6 +102,7 @@ void sr_fd_release(int fd)
 	if (release_listener)
 		release_listener(fd);
 	atomic_fetch_and_explicit(&captured[fd / 64], ~(1ull << (fd % 64)), memory_order_relaxed);
+	atomic_fetch_and_explicit(&files[fd / 64], ~(1ull << (fd % 64)), memory_order_relaxed);
 	note_change(fd);
 }
 
@@ -89,7 +113,10 @@ void sr_fd_share(int from, int to)
 	sr_fd_release(to);
 	if (!sr_fd_captured(from))
 		return;
-	sr_fd_capture(to);
+	if (sr_fd_is_captured_file(from))
+		sr_fd_capture_file(to);
+	else
+		sr_fd_capture(to);
 	if (share_listener)
 		share_listener(from, to);
 }

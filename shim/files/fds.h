@@ -26,6 +26,16 @@ bool sr_fd_captured(int fd);
 void sr_fd_capture(int fd);
 void sr_fd_release(int fd);
 
+/*
+ * Captures a file that other processes write, too.  A replay has the file there, in place of a placeholder, and writes to it what the
+ * program writes, but what the program reads there comes from the trace.
+ */
+void sr_fd_capture_file(int fd);
+/* Is it captured so? */
+bool sr_fd_is_captured_file(int fd);
+/* Is it captured, with a placeholder in a replay? */
+bool sr_fd_is_held(int fd);
+
 /* `to` is a duplicate of `from`: it is captured if that is. */
 void sr_fd_share(int from, int to);
 

@@ -11,6 +11,6 @@ uint64_t sr_invoke_flock(const struct sr_call_desc *d, uint64_t *a)
 	const int fd = (int)a[0], result = (int)sr_real(d, a);
 
 	if (!result && !((int)a[1] & LOCK_UN) && !sr_fd_captured(fd) && sr_files_is_shared(fd))
-		sr_fd_capture(fd);
+		sr_fd_capture_file(fd);
 	return (uint64_t)(int64_t)result;
 }

@@ -12,6 +12,7 @@
 #include "shim/core/order.h"
 #include "shim/core/run_token.h"
 #include "shim/core/thread.h"
+#include "shim/files/uncompared.h"
 #include "shim/memory/heap.h"
 
 /* ------------------------------------------------------------ the mappings */
@@ -30,6 +31,19 @@ static struct {
 	bool is_full; /* there was one more */
 } mapped;
 
+/* Holds the lock.  At the process's end it is compared, unless there is none. */
+static void tell_of_stores(void)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < mapped.n; i++)
+		any |= mapped.list[i].stores;
+	if (any)
+		sr_output_is_uncompared(SR_UNCOMPARED_KILLED);
+	else
+		sr_output_is_compared(SR_UNCOMPARED_KILLED);
+}
+
 void sr_mapped_output_begins(void *addr, size_t size, bool stores)
 {
 	const uintptr_t begin = (uintptr_t)addr;
@@ -39,6 +53,7 @@ void sr_mapped_output_begins(void *addr, size_t size, bool stores)
 		mapped.list[mapped.n++] = (struct mapping){begin, begin + sr_page_up(size), stores, false};
 	else
 		mapped.is_full = true;
+	tell_of_stores();
 	sr_unlock(&mapped.lock);
 }
 
@@ -57,6 +72,7 @@ void sr_mapped_output_stores(void *addr, size_t size)
 	for (size_t i = 0; i < mapped.n; i++)
 		if (meets(&mapped.list[i], begin, begin + size))
 			mapped.list[i].stores = true;
+	tell_of_stores();
 	sr_unlock(&mapped.lock);
 }
 
@@ -111,6 +127,7 @@ static void forget(uintptr_t begin, uintptr_t end)
 		else
 			mapped.is_full = true;
 	}
+	tell_of_stores();
 	sr_unlock(&mapped.lock);
 }
 
@@ -301,10 +318,14 @@ void sr_mapped_outputs_compare(void *site)
 {
 	if (!sr_engine || !sr_engine_is_active())
 		return;
-	if (mapped.n)
-		compare(0, UINTPTR_MAX, site);
+	/* Which mappings of other threads a forked child has is by chance; its recording knows. */
+	if (!compare(0, UINTPTR_MAX, site) && sr_engine->replays) {
+		sr_self.mapped_outputs++;
+		replay(site);
+	}
 	if (mapped.is_full && !sr_engine->replays)
 		leave_rest(site);
+	sr_output_is_compared(SR_UNCOMPARED_KILLED);
 }
 
 void sr_mapped_outputs_start(void)

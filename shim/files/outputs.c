@@ -24,7 +24,8 @@
 #include "shim/files/private.h"
 #include "shim/files/uncompared.h"
 
-_Atomic uint32_t sr_uncompared;
+static _Atomic uint32_t recorded;
+_Atomic uint32_t *sr_uncompared = &recorded;
 
 /* One write of the program, whatever call it made. */
 struct output {
@@ -126,7 +127,7 @@ void sr_output_again(int fd, const struct iovec *iov, size_t n, long offset, lon
 {
 	struct output o = {.fd = fd, .iov = iov, .offset = offset, .flags = flags};
 
-	if (sr_fd_captured(fd))
+	if (sr_fd_is_held(fd))
 		return;
 	if (sr_syscall(SYS_lseek, fd, 0, SEEK_CUR, 0, 0, 0) == -ESPIPE)
 		o.offset = -1;
@@ -138,7 +139,7 @@ void sr_replayed_output(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 	const struct iovec one = {(void *)a[1], a[2]};
 	struct output o = {.fd = (int)a[0], .iov = &one, .offset = -1};
 
-	if ((int64_t)result <= 0 || (sr_fd_captured(o.fd) && !sr_own_memory_held(o.fd)))
+	if ((int64_t)result <= 0 || (sr_fd_is_held(o.fd) && !sr_own_memory_held(o.fd)))
 		return;
 	switch (sr_call_number(d)) {
 	case SR_CALL_pwrite64:
@@ -182,11 +183,11 @@ static void move(int from, const int64_t *from_at, struct output *to, size_t n)
 	char chunk[CHUNK];
 	long got, err = 0;
 
-	if (sr_fd_captured(from) || at < 0)
+	if (sr_fd_is_held(from) || at < 0)
 		return;
 	if (!from_at)
 		sr_syscall(SYS_lseek, from, at + (int64_t)n, SEEK_SET, 0, 0, 0);
-	if (sr_fd_captured(to->fd))
+	if (sr_fd_is_held(to->fd))
 		return;
 	before = hold_sigpipe();
 	for (; n && !err; n -= (size_t)got, at += got) {

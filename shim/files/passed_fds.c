@@ -18,6 +18,7 @@
 #include "shim/files/private.h"
 #include "shim/files/write_order.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/room.h"
 
 void sr_passed_fds(const struct msghdr *m, void (*take)(int fd))
 {
@@ -38,18 +39,9 @@ __thread struct sr_passed_files sr_passed_files;
 struct sr_passed_file *sr_new_passed_file(void)
 {
 	struct sr_passed_files *all = &sr_passed_files;
-	struct sr_passed_file *more;
 
-	if (all->n == all->room) {
-		more = sr_alloc((all->room + 4) * sizeof(*more));
-		if (!more)
-			return NULL;
-		if (all->n)
-			memcpy(more, all->list, all->n * sizeof(*more));
-		sr_free(all->list);
-		all->list = more;
-		all->room += 4;
-	}
+	if (!sr_make_room(&all->list, &all->room, all->n + 1, sizeof(*all->list)))
+		return NULL;
 	return &all->list[all->n++];
 }
 

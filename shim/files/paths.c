@@ -114,3 +114,11 @@ long sr_open_without_links(int dirfd, const char *given, int flags, unsigned int
 		path[0] = 0;
 	return fd;
 }
+
+int sr_open_again(int fd, int flags)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(path), flags | O_CLOEXEC, 0, 0, 0);
+}

@@ -23,6 +23,9 @@ int sr_paths_own_fd(void);
  */
 long sr_open_without_links(int dirfd, const char *given, int flags, unsigned int mode, char *path, size_t size);
 
+/* Opens the file of a descriptor once more, for another kind of access: a descriptor, or -errno. */
+int sr_open_again(int fd, int flags);
+
 /* From here on a filter of the program's may forbid the system call for that. */
 void sr_paths_restrict(void);
 

@@ -77,7 +77,7 @@ uint32_t sr_write_begins(int fd, uint32_t thread)
 {
 	uint32_t self = thread + 1, place;
 
-	if (!sr_fd_is_ordinary(fd) || sr_fd_captured(fd))
+	if (!sr_fd_is_ordinary(fd) || sr_fd_is_held(fd))
 		return 0;
 	place = place_of_fd(fd);
 	if (place && !take(&writers[place], self))

@@ -4,11 +4,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
+#include <link.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "logd/base/page.h"
 #include "logd/base/compiler.h"
@@ -94,12 +94,10 @@ static inline bool have_next(void)
 	return true;
 }
 
-static void look_for_mappers(void);
-
 void sr_heap_look_up(void)
 {
 	have_next();
-	look_for_mappers();
+	sr_heap_next_mapper("mmap");
 }
 
 /*
@@ -128,9 +126,36 @@ static void find_dlerror(void)
 /* The shim's, also where the name means another library's. */
 static typeof(malloc) own_malloc __attribute__((alias("malloc"), copy(malloc)));
 
+static inline struct sr_arena *owner(const void *p);
+
+/*
+ * An executable at a fixed address that takes malloc's address has a stub of that name, which dlsym finds: whose malloc
+ * it leads to, a block tells.
+ */
+static bool leads_here(typeof(malloc) *stub)
+{
+	enum sr_heap before;
+	const Elf64_Sym *symbol;
+	Dl_info there;
+	bool here;
+	void *p;
+
+	if (!dladdr1((void *)stub, &there, (void **)&symbol, RTLD_DL_SYMENT) || !symbol || symbol->st_shndx != SHN_UNDEF)
+		return false;
+	before = sr_enter(&sr_self);
+	p = stub(1);
+	here = p && owner(p);
+	if (here)
+		free(p);
+	sr_leave(&sr_self, before);
+	return here;
+}
+
 bool sr_heap_is_first(void)
 {
-	return sr_dlsym(RTLD_DEFAULT, "malloc") == (void *)own_malloc;
+	typeof(malloc) *found = (typeof(malloc) *)sr_dlsym(RTLD_DEFAULT, "malloc");
+
+	return found == own_malloc || leads_here(found);
 }
 
 static bool is_in_libc(const void *function)
@@ -178,6 +203,11 @@ static inline struct sr_arena *current_arena(void)
 	return sr_self.heap == SR_HEAP_LIBRARY ? &library_arena : &shim_arena;
 }
 
+bool sr_heap_is_programs(void)
+{
+	return !current_arena();
+}
+
 static inline struct sr_arena *owner(const void *p)
 {
 	if (sr_arena_owns(&library_arena, p))
@@ -213,7 +243,7 @@ void *sr_heap_place_mapping(size_t size)
 	return place(&next_shim_mapping, size);
 }
 
-static void *place_library_mapping(size_t size)
+void *sr_heap_place_library(size_t size)
 {
 	return place(&next_library_mapping, size);
 }
@@ -238,9 +268,26 @@ bool sr_heap_is_placed(const void *addr)
  * Without this, the place of the program's mappings would depend on the kernel and on what
  * the verbs libraries have mapped, and a replay maps nothing for them.
  */
+static struct program_range {
+	_Atomic uintptr_t next;
+	uintptr_t end;
+} program_maps = {SR_PROGRAM_MAPS, SR_SEGMENTS}, large_maps = {SR_LARGE_MAPS, SR_LARGE_MAPS_END};
+
+/* 0: there is no room.  A page behind each mapping stays free.  Aligned, so that the kernel can use huge pages. */
+static uintptr_t place_in(struct program_range *range, size_t size)
+{
+	uintptr_t from = atomic_load(&range->next), begin;
+
+	do {
+		begin = size < SR_HUGE_PAGE ? from : (from + SR_HUGE_PAGE - 1) & ~(SR_HUGE_PAGE - 1);
+		if (begin > range->end || size > range->end - begin - SR_HUGE_PAGE)
+			return 0;
+	} while (!atomic_compare_exchange_weak(&range->next, &from, begin + sr_page_up(size) + PAGE));
+	return begin;
+}
+
 void *sr_heap_place_program(size_t size, int flags)
 {
-	static _Atomic uintptr_t where = SR_PROGRAM_MAPS;
 	const struct sr_engine *engine;
 	uintptr_t placed;
 
@@ -248,10 +295,25 @@ void *sr_heap_place_program(size_t size, int flags)
 		return NULL;
 	/* Threads get their addresses in the order of their heap operations. */
 	engine = sr_heap_begin();
-	placed = (uintptr_t)place(&where, size < SR_HUGE_PAGE ? size : size + SR_HUGE_PAGE);
+	placed = place_in(size < SR_LARGE_MAPPING ? &program_maps : &large_maps, size);
 	sr_heap_end(engine);
-	/* Align the mapping so that the kernel can use huge pages. */
-	return (void *)(size < SR_HUGE_PAGE ? placed : (placed + SR_HUGE_PAGE - 1) & ~(SR_HUGE_PAGE - 1));
+	return (void *)placed;
+}
+
+bool sr_heap_is_placed_program(uintptr_t addr)
+{
+	return addr - SR_PROGRAM_MAPS < program_maps.next - SR_PROGRAM_MAPS;
+}
+
+bool sr_heap_grow_program(uintptr_t end, size_t more)
+{
+	const struct sr_engine *engine = sr_heap_begin();
+	uintptr_t behind = end + PAGE;
+	bool grows = more < program_maps.end - end - SR_HUGE_PAGE &&
+		     atomic_compare_exchange_strong(&program_maps.next, &behind, behind + sr_page_up(more));
+
+	sr_heap_end(engine);
+	return grows;
 }
 
 void sr_heap_lock(void)
@@ -520,149 +582,3 @@ SR_EXPORT size_t malloc_usable_size(void *p)
 {
 	return p ? usable_size(p) : 0;
 }
-
-/*
- * The next mmap and munmap; they may belong to another interposer. NULL during the search
- * for them, when the kernel is called directly.
- */
-typedef void *mmap_function(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
-typedef int munmap_function(void *addr, size_t size);
-
-static mmap_function *other_mmap;
-static munmap_function *other_munmap;
-
-static void look_for_mappers(void)
-{
-	static bool asking;
-
-	if (other_munmap || asking)
-		return;
-	asking = true;
-	other_mmap = (mmap_function *)sr_dlsym(RTLD_NEXT, "mmap");
-	other_munmap = (munmap_function *)sr_dlsym(RTLD_NEXT, "munmap");
-	asking = false;
-}
-
-void *sr_heap_next_mapper(const char *name)
-{
-	look_for_mappers();
-	if (!strcmp(name, "munmap"))
-		return (void *)other_munmap;
-	return !strcmp(name, "mmap") || !strcmp(name, "mmap64") ? (void *)other_mmap : NULL;
-}
-
-/*
- * False for a mapping that a library makes inside an intercepted call. Some programs watch
- * mmap and munmap by patching libc's functions (UCX does, for its registration cache). They
- * must not see such a mapping, because a replay does not make it.
- */
-static bool is_watched(void)
-{
-	look_for_mappers();
-	return !current_arena();
-}
-
-static void *next_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
-{
-	void *p;
-
-	if (is_watched() && other_mmap)
-		return other_mmap(addr, size, prot, flags, fd, offset);
-	p = sr_sys_mmap(addr, size, prot, flags, fd, offset);
-	if (sr_sys_is_error(p)) {
-		errno = (int)-(intptr_t)p;
-		return MAP_FAILED;
-	}
-	return p;
-}
-
-#define LISTENERS_MAX 8
-
-static sr_mapping_listener listeners[LISTENERS_MAX];
-
-void sr_heap_on_mapping_end(sr_mapping_listener listener)
-{
-	int i = 0;
-
-	while (listeners[i])
-		i++;
-	listeners[i] = listener;
-}
-
-/*
- * Memory regions in this range stay registered, but the range is no memory of the program
- * any more.
- */
-void sr_heap_mapping_ends(void *addr, size_t size)
-{
-	if (!sr_engine)
-		return;
-	for (int i = 0; i < LISTENERS_MAX && listeners[i]; i++)
-		listeners[i](addr, size);
-}
-
-static sr_code_listener code_listeners[LISTENERS_MAX];
-
-void sr_heap_on_code(sr_code_listener listener)
-{
-	int i = 0;
-
-	while (code_listeners[i])
-		i++;
-	code_listeners[i] = listener;
-}
-
-void sr_heap_code_begins(void *addr, size_t size, int prot)
-{
-	for (int i = 0; i < LISTENERS_MAX && code_listeners[i]; i++)
-		code_listeners[i](addr, size, prot);
-}
-
-bool sr_heap_may_not_place(long result)
-{
-	return result == -EINVAL;
-}
-
-/*
- * The verbs libraries map their queues with mmap. They get an address range of their own,
- * so that the program's mappings lie where they lie without them. (What ld.so maps for a
- * dlopen does not pass through here.)
- */
-SR_EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
-{
-	void *place = addr;
-
-	if (!sr_want_ordinary_pages(&size, &flags)) {
-		errno = ENOMEM;
-		return MAP_FAILED;
-	}
-	if (!addr)
-		place = current_arena() ? place_library_mapping(size)
-					: sr_heap_place_program(size, flags);
-	else if (flags & MAP_FIXED)
-		sr_heap_mapping_ends(addr, size);
-	place = next_mmap(place, size, prot, flags, fd, offset);
-	if (!addr && place == MAP_FAILED && sr_heap_may_not_place(-errno))
-		place = next_mmap(NULL, size, prot, flags, fd, offset);
-	addr = place;
-	if (prot & PROT_EXEC && addr != MAP_FAILED)
-		sr_heap_code_begins(addr, size, prot);
-	return addr;
-}
-
-SR_EXPORT int munmap(void *addr, size_t size)
-{
-	int err;
-
-	sr_heap_mapping_ends(addr, size);
-	if (is_watched() && other_munmap)
-		return other_munmap(addr, size);
-	err = (int)sr_sys_munmap(addr, size);
-	if (!err)
-		return 0;
-	errno = -err;
-	return -1;
-}
-
-SR_EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
-    __attribute__((alias("mmap")));

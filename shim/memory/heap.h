@@ -38,8 +38,14 @@
 /* Mappings that the verbs libraries make (queue buffers, doorbells), and the rings. */
 #define SR_LIBRARY_MAPS  0x670000000000ull
 #define SR_SHIM_MAPS     0x680000000000ull
-/* Mappings that the program makes with mmap and without an address. */
-#define SR_PROGRAM_MAPS  0x6a0000000000ull
+/*
+ * Mappings that the program makes with mmap and without an address.  Large ones have a range of their own: many of them fail,
+ * and must not take the room of the others.
+ */
+#define SR_PROGRAM_MAPS   0x6a0000000000ull
+#define SR_LARGE_MAPPING  (1ull << 38)
+#define SR_LARGE_MAPS     0x200000000000ull
+#define SR_LARGE_MAPS_END 0x500000000000ull
 /* The stacks of the program's threads. */
 #define SR_STACKS        0x690000000000ull
 /* System V shared memory, in a zone of exposed memory (shim/exposed/page/address.h). */
@@ -84,8 +90,20 @@ void *sr_alloc(size_t size);
 void *sr_alloc_zeroed(size_t size);
 void sr_free(void *p);
 
+/* Is what is allocated or mapped here the program's, and not the shim's or a verbs library's? */
+bool sr_heap_is_programs(void);
+
+/* An address range for a mapping of a verbs library. */
+void *sr_heap_place_library(size_t size);
 /* An address range for a mapping of the program; NULL lets the kernel choose. */
 void *sr_heap_place_program(size_t size, int flags);
+
+/*
+ * May the mapping that ends there grow where it is?  The last one that was placed may: whether others have room behind them
+ * depends on what other threads do meanwhile.
+ */
+bool sr_heap_is_placed_program(uintptr_t addr);
+bool sr_heap_grow_program(uintptr_t end, size_t more);
 
 /*
  * Has a mapping at a place that the program did not ask for failed because of the place?  Some drivers

@@ -2,7 +2,6 @@
 #include "shim/process/children.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -20,11 +19,13 @@
 #include "shim/files/inputs.h"
 #include "shim/memory/heap.h"
 #include "shim/core/hooks.h"
+#include "shim/process/fork_handlers.h"
 #include "shim/core/next.h"
 #include "logd/base/say.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
+#include "shim/exposed/exposed.h"
 #include "shim/exposed/probe/probes.h"
 
 static void (*forget)(void);
@@ -33,25 +34,51 @@ static atomic_bool *said; /* that children use verbs; in memory that all of them
 
 /* ------------------------------------------------------------- in the child */
 
-/* A replay makes no child that could find the lock held, but the one that it goes on as. */
-static void before_fork(void)
+static void (*memory_before)(void), (*memory_after)(bool child);
+
+void sr_children_watch_memory(void (*before)(void), void (*after)(bool child))
 {
-	if (sr_signals_are_replayed() && !sr_self.recorded_child)
-		return;
+	memory_before = before;
+	memory_after = after;
+}
+
+/* The exposed memory's lock comes before the heap's. */
+void sr_children_copy_begins(void)
+{
+	if (memory_before)
+		memory_before();
 	sr_heap_lock();
 	sr_self.forking = true;
 }
 
-static void after_fork_in_parent(void)
+static void end_locks(void)
 {
-	if (!sr_self.forking)
-		return;
 	sr_self.forking = false;
 	sr_heap_unlock();
 }
 
+void sr_children_copy_ended(void)
+{
+	end_locks();
+	if (memory_after)
+		memory_after(false);
+}
+
+/* A replay makes no child that could find the locks held, but the one that it goes on as. */
+static void before_fork(void)
+{
+	if (!sr_signals_are_replayed() || sr_self.recorded_child)
+		sr_children_copy_begins();
+}
+
+static void after_fork_in_parent(void)
+{
+	if (sr_self.forking)
+		sr_children_copy_ended();
+}
+
 /* The interrupted call belongs to the parent. */
-void sr_children_become_program(void)
+static void become_program(void)
 {
 	struct sr_thread *t = &sr_self;
 
@@ -77,18 +104,18 @@ static void go_on(struct sr_thread *t)
 	sr_select(t);
 }
 
-static void begin_child(void)
+void sr_children_begin(void)
 {
+	bool copied = sr_self.forking;
+
+	if (copied)
+		end_locks();
 	if (sr_self.recorded_child)
 		go_on(&sr_self);
 	else
-		sr_children_become_program();
-}
-
-static void after_fork_in_child(void)
-{
-	after_fork_in_parent();
-	begin_child();
+		become_program();
+	if (copied && memory_after)
+		memory_after(true);
 }
 
 void sr_children_uses_verbs(const char *call)
@@ -115,7 +142,7 @@ int sr_children_start(void (*f)(void))
 
 	said = sr_sys_is_error(page) ? NULL : page;
 	forget = f;
-	return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+	return sr_fork_add_own(before_fork, after_fork_in_parent, sr_children_begin);
 }
 
 void sr_children_stop(void)
@@ -144,8 +171,32 @@ struct fork {
 	bool executes;  /* the child does nothing but execute a program */
 };
 
+static pid_t make_without_atfork(const struct fork *f)
+{
+	pid_t pid;
+
+	sr_children_copy_begins();
+	pid = f->make();
+	if (pid)
+		sr_children_copy_ended();
+	else
+		sr_children_begin();
+	return pid;
+}
+
+/* libc's fork runs the shim's own handlers only. */
+static pid_t make_with_atfork(const struct fork *f)
+{
+	pid_t pid;
+
+	sr_self.runs_fork_handlers = true;
+	pid = f->make();
+	sr_self.runs_fork_handlers = false;
+	return pid;
+}
+
 /* Makes the child, which returns from here as the program, without a record. */
-static pid_t make_child(const struct fork *f, void *site)
+static pid_t copy_process(const struct fork *f, void *site)
 {
 	struct sr_thread *t = &sr_self;
 	bool replayed = sr_signals_are_replayed();
@@ -153,8 +204,6 @@ static pid_t make_child(const struct fork *f, void *site)
 	enum sr_heap before;
 	pid_t pid;
 
-	if (!is_programs())
-		return f->make();
 	if (!f->executes && watch_before)
 		watch_before(site);
 	before = sr_enter(t);
@@ -162,9 +211,7 @@ static pid_t make_child(const struct fork *f, void *site)
 	if (!replayed || t->recorded_child) {
 		if (!replayed)
 			sr_files_child_made();
-		pid = f->make();
-		if (!pid && !f->by_atfork)
-			begin_child();
+		pid = f->by_atfork ? make_with_atfork(f) : make_without_atfork(f);
 		if (!pid && sr_engine && watch_in_child)
 			watch_in_child(site);
 		if (!pid)
@@ -177,6 +224,24 @@ static pid_t make_child(const struct fork *f, void *site)
 	}
 	sr_leave(t, before);
 	return (pid_t)sr_call(SR_CALL_forked, none, site);
+}
+
+/* vfork runs no handlers. */
+static pid_t make_child(const struct fork *f, void *site)
+{
+	const bool has_handlers = f->by_atfork && !f->executes;
+	pid_t pid;
+
+	if (!is_programs())
+		return f->make();
+	if (has_handlers)
+		sr_fork_prepares();
+	pid = copy_process(f, site);
+	if (has_handlers && pid)
+		sr_fork_goes_on_in_parent();
+	else if (has_handlers)
+		sr_fork_goes_on_in_child();
+	return pid;
 }
 
 SR_EXPORT pid_t fork(void)
@@ -219,6 +284,13 @@ uint64_t sr_invoke_spawn(const struct sr_call_desc *d, uint64_t *a)
 
 /* ------------------------------------------------------------------ clone */
 
+/* What is called to make the child stores what it is to do there. */
+void sr_children_stack(uintptr_t end)
+{
+	if (end && sr_exposed_has_stack(end))
+		sr_exposed_give_up_stack(end);
+}
+
 struct cloned {
 	int (*f)(void *);
 	void *argument;
@@ -228,7 +300,7 @@ static int run_clone(void *argument)
 {
 	struct cloned c = *(struct cloned *)argument;
 
-	sr_children_become_program();
+	sr_children_begin();
 	return c.f(c.argument);
 }
 
@@ -241,6 +313,7 @@ SR_EXPORT int clone(int (*f)(void *), void *stack, int flags, void *argument, ..
 	struct sr_thread *t = &sr_self;
 	uint64_t none[1] = {0};
 	struct cloned c = {f, argument};
+	const bool shares = flags & CLONE_VM;
 	enum sr_heap before;
 	pid_t *parent_tid, *child_tid;
 	void *tls;
@@ -253,20 +326,24 @@ SR_EXPORT int clone(int (*f)(void *), void *stack, int flags, void *argument, ..
 	va_end(ap);
 	if (!is_programs() || flags & CLONE_THREAD)
 		return real(f, stack, flags, argument, parent_tid, tls, child_tid);
+	sr_children_stack((uintptr_t)stack);
 	if (!sr_signals_are_replayed()) {
 		sr_files_child_made();
-		if (flags & CLONE_VM)
+		if (shares) {
 			sr_say(
 			    "clone with shared memory: what the child calls may be taken for its "
 			    "parent's");
-		if (flags & CLONE_VM)
 			probes_stop();
+		}
 		before = sr_enter(t);
 		sr_tsc_pause();
+		if (!shares)
+			sr_children_copy_begins();
 		/* The child has its own copy of c. */
-		t->made.pid = real(flags & CLONE_VM ? f : run_clone, stack, flags,
-				   flags & CLONE_VM ? argument : &c, parent_tid, tls, child_tid);
+		t->made.pid = real(shares ? f : run_clone, stack, flags, shares ? argument : &c, parent_tid, tls, child_tid);
 		t->made.error = errno;
+		if (!shares)
+			sr_children_copy_ended();
 		sr_tsc_resume();
 		sr_leave(t, before);
 	}

@@ -10,6 +10,8 @@
 #ifndef SHIM_PROCESS_CHILDREN_H
 #define SHIM_PROCESS_CHILDREN_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -37,7 +39,18 @@ void sr_children_watch(void (*before)(void *site), void (*in_child)(void *site))
 /* vfork of a recorded process. */
 pid_t sr_children_vfork(void);
 
-/* In a child that was made without fork: the same, and the call that made it is forgotten. */
-void sr_children_become_program(void);
+/*
+ * Around each copy that is made of the process, on the thread that makes it: no other thread must be changing the exposed
+ * memory then.  In the child, after() comes when it is known whether the child is recorded.
+ */
+void sr_children_watch_memory(void (*before)(void), void (*after)(bool child));
+
+/* Around a call that copies the process without libc's fork; the child calls sr_children_begin() instead of the second. */
+void sr_children_copy_begins(void);
+void sr_children_copy_ended(void);
+/* Before either of them: the child's stack, if it is another one, must not be exposed. */
+void sr_children_stack(uintptr_t end);
+/* The call that made the child is forgotten there. */
+void sr_children_begin(void);
 
 #endif

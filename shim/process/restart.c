@@ -109,6 +109,14 @@ static void complain(const char *why)
 	sr_say("cannot switch off address randomisation (%s): the replay may diverge", why);
 }
 
+/* Each execve of such a program, by whomever, takes the switch back. */
+static bool is_set_user_id(void)
+{
+	struct stat st;
+
+	return !stat("/proc/self/exe", &st) && st.st_mode & (S_ISUID | S_ISGID);
+}
+
 void sr_restart_without_randomisation(void)
 {
 	long now = set_personality(CURRENT), err;
@@ -118,7 +126,8 @@ void sr_restart_without_randomisation(void)
 	if (now >= 0 && now & ADDR_NO_RANDOMIZE)
 		return;
 	if (now >= 0 && now & AGAIN) {
-		complain("an execve takes it back");
+		complain(is_set_user_id() ? "this program is set-user-ID, as su and sudo are; let it start sreplay record, and not the other way round"
+					  : "an execve takes it back");
 		return;
 	}
 	/* Leave a privileged program as it is. */

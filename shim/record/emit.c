@@ -6,6 +6,7 @@
 #include "shim/record/known.h"
 #include "shim/verbs/idle_poll.h"
 #include "shim/verbs/picks.h"
+#include "shim/verbs/regions.h"
 
 bool sr_emit_in_pieces(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
 {
@@ -61,6 +62,15 @@ static int list_pieces(const struct sr_buf *b, const struct sr_received *receive
 	return n;
 }
 
+/* On a page of which a region has another part, each instruction of a plain copy would fault. */
+static void copy_piece(unsigned char *room, const struct iovec *piece)
+{
+	if (sr_regions_is_near(piece->iov_base))
+		sr_exposed_copy(piece->iov_base, room, piece->iov_len);
+	else
+		memcpy(room, piece->iov_base, piece->iov_len);
+}
+
 /* Copies received bytes only once, from where the device put them into the ring. */
 void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_received *received)
 {
@@ -92,7 +102,7 @@ void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_receiv
 	if (!room)
 		return;
 	for (int i = 0; i < n; i++) {
-		memcpy(room, iov[i].iov_base, iov[i].iov_len);
+		copy_piece(room, &iov[i]);
 		room += iov[i].iov_len;
 	}
 	sr_ring_commit(&t->ring, (uint32_t)total);

@@ -30,6 +30,7 @@
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/stdio_pin.h"
+#include "shim/verbs/checked.h"
 #include "shim/verbs/single.h"
 #include "shim/verbs/waits.h"
 
@@ -103,6 +104,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 	if (s->stamps)
 		sr_stamps_start(s->tsc == SR_TSC_NATIVE);
 	sr_single_completions = s->single_completions;
+	sr_checks_buffers = s->check_buffers;
 	sr_record_expect_end();
 	sr_engine = &record_engine;
 	sr_signals_start(false);

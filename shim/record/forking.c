@@ -66,6 +66,11 @@ void sr_record_expect_forks(const struct sr_settings *s, const struct sr_image_o
 	are_all_recorded = s->children == SR_CHILDREN_ON || sr_process_uses_verbs();
 }
 
+bool sr_record_all_children(void)
+{
+	return are_all_recorded;
+}
+
 /*
  * What the child needs is not there, or not as its replay would have it: another thread could be
  * anywhere in the program's code, and pages that a device writes are the parent's.

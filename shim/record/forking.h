@@ -9,6 +9,7 @@
 #ifndef SHIM_RECORD_FORKING_H
 #define SHIM_RECORD_FORKING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sr_image_origin;
@@ -24,5 +25,8 @@ void sr_record_expect_forks(const struct sr_settings *s, const struct sr_image_o
 /* struct sr_engine's forks and continues. */
 uint32_t sr_record_forks(struct sr_thread *t);
 void sr_record_continues(struct sr_thread *t, uint32_t child);
+
+/* False: only those are that inherit a ring of io_uring, and nobody has asked for them. */
+bool sr_record_all_children(void);
 
 #endif

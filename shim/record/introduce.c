@@ -22,8 +22,12 @@
 
 static const struct sr_settings *settings;
 
-/* extra: room for the description of the process. */
-static bool introduce_in(char *extra, const struct sr_settings *s, enum sr_record_from from, const char *trace,
+/* The texts of both descriptions: of the process, and of records. */
+struct texts {
+	char *extra, *schema;
+};
+
+static bool introduce_in(const struct texts *texts, const struct sr_settings *s, enum sr_record_from from, const char *trace,
 			 const struct sr_image_origin *image, const struct sr_image_origin *parent)
 {
 	char error[512] = "", socket_path[108];
@@ -31,9 +35,9 @@ static bool introduce_in(char *extra, const struct sr_settings *s, enum sr_recor
 	    .version = SR_TRACE_VERSION,
 	    .rank = s->rank,
 	    .trace_dir = trace,
-	    .schema = sr_schema,
-	    .schema_size = sr_schema_size,
-	    .extra_json = extra,
+	    .schema = texts->schema,
+	    .schema_size = sr_schema_unpacked_size,
+	    .extra_json = texts->extra,
 	    .session = s->session,
 	    .late = from == SR_RECORD_FROM_OPEN,
 	    .image = image,
@@ -41,7 +45,8 @@ static bool introduce_in(char *extra, const struct sr_settings *s, enum sr_recor
 	    .connection = image ? sr_image_connection() : 0,
 	};
 
-	if (!sr_record_describe(extra, SR_DESCRIPTION_BYTES, s, from)) {
+	sr_schema_unpack(texts->schema);
+	if (!sr_record_describe(texts->extra, SR_DESCRIPTION_BYTES, s, from)) {
 		sr_say("rank %d is not recorded: the path of its executable is too long", s->rank);
 		return false;
 	}
@@ -60,17 +65,18 @@ static bool introduce_in(char *extra, const struct sr_settings *s, enum sr_recor
 
 /*
  * Introduces the process to the daemon.  False, after a line that says why: it is not recorded.
- * The description is not on the stack, because the program's frames will use this part of it.
+ * The descriptions are not on the stack, because the program's frames will use this part of it.
  */
 static bool introduce(const struct sr_settings *s, enum sr_record_from from, const char *trace,
 		      const struct sr_image_origin *image, const struct sr_image_origin *parent)
 {
-	char *extra = sr_alloc(SR_DESCRIPTION_BYTES);
-	bool is_done = extra && introduce_in(extra, s, from, trace, image, parent);
+	struct texts texts = {sr_alloc(SR_DESCRIPTION_BYTES), sr_alloc(sr_schema_unpacked_size)};
+	bool has_room = texts.extra && texts.schema, is_done = has_room && introduce_in(&texts, s, from, trace, image, parent);
 
-	if (!extra)
+	if (!has_room)
 		sr_say("rank %d is not recorded: there is no memory", s->rank);
-	sr_free(extra);
+	sr_free(texts.extra);
+	sr_free(texts.schema);
 	return is_done;
 }
 

@@ -14,6 +14,7 @@
 #include "shim/process/children.h"
 #include "shim/record/emit.h"
 #include "shim/record/ending.h"
+#include "shim/record/forking.h"
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
 
@@ -29,7 +30,8 @@ void sr_record_leaves(const char *why)
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before = sr_enter(t);
 
-	sr_say("rank %d is recorded up to here: %s; the rest of it is lost", sr_recorder.rank, why);
+	if (!sr_recorder.is_child || sr_record_all_children())
+		sr_say("rank %d is recorded up to here: %s; the rest of it is lost", sr_recorder.rank, why);
 	if (t->started && !t->silent)
 		sr_flush_repeats(t);
 	left_engine = *sr_record_passing_engine();
@@ -43,6 +45,8 @@ void sr_record_leaves(const char *why)
 	sr_record_close_streams();
 	sr_client_leave(&sr_recorder.client);
 	sr_record_disarm_threads();
+	/* It may have no stream yet, and then it is not among them. */
+	sr_trap_disarm_thread(t);
 	/* Other threads still need the shim's handlers, for what they trap into. */
 	if (!sr_threaded) {
 		sr_signals_forget_in_child();

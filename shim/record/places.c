@@ -57,7 +57,6 @@
 #define FLAG_STEP  0x100
 #define XMM_AT	   160 /* in the frame of a signal */
 #define XMM_BYTES  256
-#define REGISTER_CX 1
 /* The others may have what a call of the recorder left there. */
 #define KEPT_BY_CALLS (1u << 3 | 1u << 5 | 0xf000u)
 

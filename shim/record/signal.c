@@ -4,6 +4,7 @@
 #include "shim/core/order.h"
 #include "shim/core/signal_state.h"
 #include "shim/core/thread.h"
+#include "shim/exposed/exposed.h"
 #include "shim/record/emit.h"
 #include "shim/record/serial.h"
 #include "shim/record/streams.h"
@@ -41,6 +42,8 @@ static bool record(struct sr_thread *t, struct sr_signal_payload *p, bool ordere
 	if (ordered)
 		put_order(t, p);
 	p->heap_position = t->heap_ops;
+	if (p->place == SR_SIGNAL_BETWEEN)
+		p->access = (uint32_t)sr_exposed_faults();
 	if (!t->silent) {
 		sr_flush_repeats(t);
 		t->last.len = 0;

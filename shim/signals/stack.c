@@ -7,6 +7,7 @@
 
 #include "logd/base/rawsys.h"
 #include "shim/core/call_stack.h"
+#include "shim/exposed/exposed.h"
 #include "shim/memory/heap.h"
 #include "logd/base/lock.h"
 
@@ -237,6 +238,9 @@ long sr_signal_stack_set(struct sr_signal_stack *s, const stack_t *set, stack_t 
 		stack_t wanted = *set;
 
 		err = set_program(&s->program, &wanted, sp);
+		/* The kernel or the shim stores a handler's frame there, on which it then runs. */
+		if (!err && wanted.ss_flags != SS_DISABLE && sr_exposed_touches(wanted.ss_sp, wanted.ss_size))
+			sr_exposed_give_up(wanted.ss_sp, wanted.ss_size);
 	}
 	if (!err && old)
 		*old = before;

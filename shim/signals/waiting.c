@@ -6,9 +6,12 @@
 #include "logd/base/thread_timer.h"
 #include "shim/core/engine.h"
 #include "shim/core/thread.h"
+#include "shim/exposed/probe/breakpoint.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/memory/heap.h"
 #include "shim/signals/dispositions.h"
+#include "shim/signals/frame.h"
+#include "shim/signals/stack.h"
 
 void sr_signal_hold(struct sr_signal_state *s, int signo, const siginfo_t *info)
 {
@@ -144,7 +147,7 @@ static void empty_queue(struct sr_signal_state *s)
 	struct sr_signal_queue *q = s->queue;
 
 	s->waiting = false;
-	s->searches = 0;
+	s->searches = s->missed_ticks = 0;
 	for (uint32_t i = 0; q && i < q->n; i++)
 		sr_queue_to_self(q->info[i].si_signo, &q->info[i]);
 	if (q)
@@ -198,6 +201,22 @@ void sr_signals_left(struct sr_thread *t)
 	s->cpu_time = cpu_time();
 	s->ticks = 0;
 	set_timer(s, CLOCK_MONOTONIC, TICK_NS);
+}
+
+/* The first may have been by chance. */
+#define MISSED_MAX 2
+
+void sr_signals_missed(struct sr_thread *t)
+{
+	struct sr_signal_state *s = &t->signals;
+
+	if (t->depth || s->missed_ticks < MISSED_MAX)
+		return;
+	s->missed_ticks = 0;
+	if (!sr_signals_are_replayed())
+		sr_signals_take(t, SR_SIGNAL_BETWEEN);
+	else if (sr_engine)
+		sr_engine->stalled(t);
 }
 
 /*
@@ -313,6 +332,34 @@ uint64_t sr_signals_waiting(const struct sr_thread *t)
 	return bits;
 }
 
+#define NESTED_MAX 6
+
+/*
+ * The thread will have left the section in a moment.  Where a system call takes as long as that (a virtual machine that is
+ * emulated), the next tick comes while this handler returns: then a longer moment, or the handlers' stack would be full of ticks.
+ */
+static void tick_again(struct sr_signal_state *s, const ucontext_t *uc)
+{
+	if (!sr_signal_stack_is_own(&s->stack, sr_frame_stack_pointer(uc)))
+		s->nested_ticks = 0;
+	else if (s->nested_ticks < NESTED_MAX)
+		s->nested_ticks++;
+	set_timer(s, CLOCK_MONOTONIC, (TICK_NS / 100) << 2 * s->nested_ticks);
+}
+
+void sr_signals_interrupt(struct sr_thread *t)
+{
+	t->signals.missed_ticks = MISSED_MAX;
+	breakpoint_interrupt_at_probe();
+}
+
+/* In a replay the thread may never be seen outside of stubs: they take much longer there. */
+static void miss_tick(struct sr_signal_state *s)
+{
+	if (++s->missed_ticks >= MISSED_MAX && sr_signals_are_replayed())
+		breakpoint_interrupt_at_probe();
+}
+
 bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
 {
 	struct sr_thread *t = &sr_self;
@@ -321,10 +368,16 @@ bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
 	if (!sr_thread_timer_is(info, MAGIC))
 		return false;
 	s->timer_set = false;
-	if (t->depth)
+	if (t->depth) {
+		miss_tick(s);
+		if (sr_signals_are_replayed())
+			set_timer(s, CLOCK_THREAD_CPUTIME_ID, TICK_NS);
 		return true;
+	}
 	if (probes_is_section(uc)) {
-		set_timer(s, CLOCK_MONOTONIC, TICK_NS / 100);
+		if (sr_signals_are_replayed())
+			miss_tick(s);
+		tick_again(s, uc);
 		return true;
 	}
 	if (sr_signals_are_replayed()) {

@@ -158,6 +158,16 @@ static int32_t tid_of(pthread_t id)
 	return pthread_getcpuclockid(id, &clock) ? 0 : ~(clock >> 3);
 }
 
+/* The program's own choice of a stack must not be exposed: glibc stores what it knows of the thread there, and it runs there. */
+static void leave_stack(const pthread_attr_t *attr)
+{
+	void *low;
+	size_t size;
+
+	if (!pthread_attr_getstack(attr, &low, &size) && sr_exposed_touches(low, size))
+		sr_exposed_give_up(low, size);
+}
+
 /*
  * Takes ownership of s. *stack is the address of the thread's stack, or 0 if the program chose it:
  * then the memory of the pthread_t may be gone already, and the thread's id stays unknown.
@@ -177,6 +187,8 @@ static int create(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_st
 		pthread_attr_init(&mine);
 	if (!sr_attr_has_stack(attr))
 		err = sr_stack_map(s, &mine);
+	else
+		leave_stack(attr);
 	if (!err && s->stack)
 		sr_stack_list(s, &mine);
 	*stack = s->stack;
