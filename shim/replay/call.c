@@ -19,6 +19,7 @@
 #include "shim/core/sums.h"
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
+#include "shim/files/changes.h"
 #include "shim/files/fds.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
@@ -91,7 +92,7 @@ static struct sr_cursor results_of(const struct call *c)
 }
 
 /* The trace of this rank ends here for the replay, as its own end lacks that; or it needs what another rank's lacks. */
-static void __attribute__((noreturn)) end_without_pick(struct sr_thread *t, int32_t rank, uint16_t found)
+static void __attribute__((noreturn)) end_without_cause(struct sr_thread *t, int32_t rank, uint16_t found)
 {
 	if (rank == sr_group_rank())
 		sr_replay_end(SR_REPLAY_CUT, SR_REPLAY_EXIT_CUT);
@@ -108,10 +109,10 @@ static void fill_pick(struct sr_thread *t, const struct call *c)
 	struct ibv_wc *wc = (struct ibv_wc *)c->a[2];
 	const int n = (int)c->head.result;
 
+	if (pick->sn == t->sn && pick->qp_num == SR_PICK_LEFT_OUT)
+		end_without_cause(t, (int32_t)pick->receives, c->found);
 	if (c->n != SR_CALL_poll_cq || n <= 0 || wc->qp_num != SR_PICK_LEFT_OUT)
 		return;
-	if (pick->sn == t->sn && pick->qp_num == SR_PICK_LEFT_OUT)
-		end_without_pick(t, (int32_t)pick->receives, c->found);
 	if (pick->sn != t->sn || !sr_group_fill_pick(t, pick, cq->context, wc, n))
 		sr_replay_diverge_from_group(t, SR_REPLAY_NOT_PRODUCED, c->found);
 	for (int i = 0; i < n; i++) {
@@ -148,6 +149,7 @@ static void deliver(struct sr_thread *t, const struct call *call)
 		sr_fd_hold((int)head->result);
 	if (d->flags & SR_CALL_EFFECT && (int64_t)head->result >= 0)
 		sr_real(d, a);
+	sr_replayed_read(d, a, head->result);
 	/* A handler ran in the call: its number was freed before that (handlers.c). */
 	if (d->replayed && !(call->entered && d->replayed == sr_replayed_close))
 		d->replayed(d, a, head->result);
@@ -286,6 +288,8 @@ static void check_left_out(struct sr_thread *t, const struct call *c)
 		if ((checksum ^ p->checksum) & p->mask) {
 			sr_replay_claim_report();
 			sr_replay_page->report.sender = p->sender;
+			sr_replay_page->report.contended = p->in_doubt;
+			sr_replay_page->report.contended_bytes = p->in_doubt ? p->length : 0;
 			sr_replay_diverge(t, SR_REPLAY_OTHER_PRODUCED, c->found, c->found);
 		}
 		sr_sums_received(checksum);
@@ -344,7 +348,8 @@ static inline bool is_idle_again(struct sr_thread *t, enum sr_call_number n, con
 		return false;
 	at = sr_replay_next_turn(s);
 	return s->idle[at].known && s->idle[at].cq == a[0] && s->idle[at].entries == a[1] && s->idle[at].wc == a[2] &&
-	       !s->notes.len && (!sr_threaded || sr_serial) && (!sr_regions_on || (!sr_compared_any() && sr_exposed_call_is_quiet()));
+	       !s->notes.len && (!sr_threaded || sr_serial) && (!sr_regions_on || (!sr_compared_any() && sr_exposed_call_is_quiet())) &&
+	       (!sr_watch_on || sr_watch_polls_in_vain());
 }
 
 static uint64_t poll_idly(struct sr_thread *t)
@@ -363,13 +368,12 @@ static uint64_t poll_idly(struct sr_thread *t)
 	return 0;
 }
 
-/* A poll that found nothing may come again.  Who watches the calls of a replay sees each. */
+/* A poll that found nothing may come again. */
 static void note_idle_poll(struct sr_thread *t, const struct call *c)
 {
 	struct sr_replay_stream *s = t->stream;
-	const bool watched = sr_replay_page->watch_fd >= 0 || sr_replay_page->stacks_fd >= 0;
 
-	if (c->n != SR_CALL_poll_cq || !s->repeats_left || c->head.result || c->events || watched ||
+	if (c->n != SR_CALL_poll_cq || !s->repeats_left || c->head.result || c->events ||
 	    (sr_regions_on && sr_exposed_touches((void *)c->a[2], c->a[1] * sizeof(struct ibv_wc))))
 		return;
 	s->idle[s->turn].cq = c->a[0];

@@ -95,7 +95,7 @@ int32_t sr_replay_exit_status(const struct sr_replay_record *r)
 /*
  * The recording has nothing more for this thread.  Other threads may continue until one of them
  * ends the process.  If the recorded process was killed, they may also be in code that never
- * makes a call, so the wait ends when no thread makes calls any more.
+ * makes a call, so the wait ends when no more calls can come, and none came for a while.
  */
 static void wait_for_others(uint32_t outcome)
 {
@@ -107,7 +107,8 @@ static void wait_for_others(uint32_t outcome)
 	do {
 		before = sr_replay_calls(sr_replay_page);
 		sr_sys_nanosleep(&second);
-	} while (outcome == SR_REPLAY_THREAD_CUT || sr_replay_calls(sr_replay_page) != before);
+	} while (outcome == SR_REPLAY_THREAD_CUT || !atomic_load(&sr_replay_page->nothing_comes) ||
+		 sr_replay_calls(sr_replay_page) != before);
 }
 
 static atomic_bool executed; /* a thread has come to an exec that was made */

@@ -167,7 +167,6 @@ static int own_fd_from(int from)
 {
 	int first = sr_lower_fd(-1, sr_replay_page->group_fd, from);
 
-	first = sr_lower_fd(first, sr_replay_page->found_fd, from);
 	first = sr_lower_fd(first, sr_replay_page->watch_fd, from);
 	first = sr_lower_fd(first, sr_replay_page->stacks_fd, from);
 	first = sr_lower_fd(first, sr_replay_page->produced_fd, from);
@@ -421,7 +420,6 @@ static void exits(int status)
 	sr_replay_claim_report();
 	sr_replay_page->report.expected_status = sr_replay_page->report.found_status = status;
 	sr_replay_check_transfers(sr_group_not_transferred_at_all());
-	sr_replay_page->uncompared = atomic_load(&sr_uncompared);
 	atomic_store_explicit(&sr_replay_page->outcome, SR_REPLAY_EXACT, memory_order_release);
 	sr_group_linger();
 }
@@ -475,14 +473,13 @@ void sr_replay_start(void)
 		for (;;)
 			sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
 	sr_replay_page = page;
+	sr_uncompared = &sr_replay_page->uncompared;
 	atomic_store(&sr_replay_page->process, (int32_t)sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0));
 	sr_sys_close(sr_fd_floor());
 	sr_fd_ordinary_below(sr_replay_page->descriptors_below);
 	sr_replay_page->rings_fd = keep(sr_replay_page->rings_fd);
 	if (sr_replay_page->group_fd >= 0)
 		sr_replay_page->group_fd = keep(sr_replay_page->group_fd);
-	if (sr_replay_page->found_fd >= 0)
-		sr_replay_page->found_fd = keep(sr_replay_page->found_fd);
 	if (sr_replay_page->watch_fd >= 0)
 		sr_replay_page->watch_fd = keep(sr_replay_page->watch_fd);
 	if (sr_replay_page->stacks_fd >= 0) {
@@ -504,11 +501,10 @@ void sr_replay_start(void)
 	    .recorded = sr_replay_exposed_event,
 	    .expected = sr_replay_exposed_expected,
 	    .quiet_until = sr_replay_quiet_until,
-	    /* A watched replay sees each access: it has no probes. */
 	    .accessed = sr_replay_page->watch_fd >= 0 ? sr_watch_accessed : NULL,
 	    .unwatched = sr_replay_page->watch_fd >= 0 ? sr_watch_unwatched : NULL,
 	    .step = sr_replay_page->watch_fd >= 0 ? sr_watch_step : NULL,
-	    .patches = sr_replay_page->probes && sr_replay_page->watch_fd < 0,
+	    .patches = sr_replay_page->probes,
 	    .stored = sr_group_stored,
 	    .went_pass_through = sr_group_went_pass_through,
 	    .was_pass_through = sr_group_was_pass_through,

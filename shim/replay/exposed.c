@@ -108,11 +108,17 @@ static uint64_t next_fault(struct sr_thread *t, uint64_t fault)
 {
 	const struct sr_exposed_event *next = next_event(t);
 	struct sr_token_payload yield;
+	uint64_t access;
 
 	if (next)
 		return next->flags & SR_EXPOSED_MANY ? UINT64_MAX : next->fault;
 	if (sr_replay_peek_yield(t, &yield))
 		return yield.other + 1ull;
+	if (sr_replay_handler_behind_access(t, &access)) {
+		if (access <= fault)
+			sr_signals_interrupt(t);
+		return access;
+	}
 	/* Behind the heap operation or the handler that comes next there may be an event. */
 	return t->stream->peeked && t->stream->next.kind < SR_REC_CALL ? fault + 1 : UINT64_MAX;
 }
@@ -218,10 +224,20 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 	} else if (now->pc && t->stream && (!next || next->flags & SR_EXPOSED_MANY)) {
 		count_load(t, now, next ? next->fault : 0);
 	}
-	if (!due)
+	if (!due) {
 		sr_trial_values(t, now->fault, NULL, 0);
+		sr_replay_handler_may_be_awaited(t);
+	}
 	sr_leave(t, before);
 	return due;
+}
+
+void sr_replay_suspend_awaited(struct sr_thread *t)
+{
+	const struct sr_exposed_event *next = next_event(t);
+
+	if (next && next->addr && next->fault == sr_exposed_faults() + 1)
+		sr_exposed_suspend((void *)next->addr);
 }
 
 static void change_region(struct sr_thread *t, const struct sr_region_payload *region, uint16_t found)
@@ -243,6 +259,8 @@ void sr_replay_change_regions(struct sr_thread *t, uint16_t found)
 	if (!s)
 		return;
 	s->changing = true;
+	if (s->changes.len)
+		sr_watch_regions_change();
 	for (size_t at = 0; at < s->changes.len; at += sizeof(region)) {
 		memcpy(&region, s->changes.p + at, sizeof(region));
 		change_region(t, &region, found);

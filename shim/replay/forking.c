@@ -11,6 +11,7 @@
 #include "logd/base/say.h"
 #include "shim/calls/trap/trap.h"
 #include "shim/process/ids.h"
+#include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
 #include "shim/replay/tickets.h"
 #include "shim/signals/signals.h"
@@ -67,6 +68,8 @@ void sr_replay_continues(struct sr_thread *t, uint32_t child)
 	sr_tickets_continue_in_child();
 	sr_signals_continue_in_child();
 	atomic_fetch_add(&c->forks, 1);
+	if (!next_fork()->number)
+		sr_group_join();
 	if (c->trap)
 		sr_trap_dispatch(t);
 }

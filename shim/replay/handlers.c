@@ -143,6 +143,15 @@ static void await_between(struct sr_thread *t, bool comes, const struct sr_signa
 	sr_signals_await_stall(t, comes && p->place == SR_SIGNAL_BETWEEN);
 }
 
+/* Behind a value that a load found: what comes next is known with the load after that. */
+void sr_replay_handler_may_be_awaited(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+
+	if (t->stream && t->stream->peeked && comes_signal(t, &p))
+		await_between(t, true, &p);
+}
+
 static bool comes_after(struct sr_thread *t, struct sr_signal_payload *p)
 {
 	return comes_signal(t, p) && p->place == SR_SIGNAL_AFTER && p->level == t->signals.handlers;
@@ -198,6 +207,12 @@ void sr_replay_returned_to_place(struct sr_thread *t)
 	run_at_place(t, true);
 }
 
+/* Between two calls of the code that runs now. */
+static bool runs_between(const struct sr_thread *t, const struct sr_signal_payload *p)
+{
+	return p->place == SR_SIGNAL_BETWEEN && p->level == t->signals.handlers;
+}
+
 /*
  * The program has made no call for a while: runs the handler that it may be waiting for.  It may
  * wait for several, one after the other.
@@ -207,11 +222,21 @@ void sr_replay_stalled(struct sr_thread *t)
 	struct sr_signal_payload p;
 	bool comes = comes_signal(t, &p);
 
-	if (comes && p.place == SR_SIGNAL_BETWEEN && p.level == t->signals.handlers) {
+	if (comes && runs_between(t, &p) && sr_exposed_faults() >= p.access) {
 		run_handler(t, &p, NULL);
 		comes = comes_signal(t, &p);
 	}
 	await_between(t, comes, &p);
+}
+
+bool sr_replay_handler_behind_access(struct sr_thread *t, uint64_t *access)
+{
+	struct sr_signal_payload p;
+
+	if (!comes_signal(t, &p) || !runs_between(t, &p) || !p.access)
+		return false;
+	*access = p.access;
+	return true;
 }
 
 /* In front of a heap operation: runs the handlers of signals that came after the last one. */

@@ -64,6 +64,7 @@ struct sr_replay_stream {
 	uint64_t has_ticket, preempted;
 	uint32_t preempted_from;
 	bool parts; /* behind its next call, others run beside it */
+	uint64_t stops, stops_behind; /* so many stops behind this call (sr_group_stop) */
 
 	/* The next record is a place, which the thread has not come to yet. */
 	bool awaits_place, place_is_readable;
@@ -145,6 +146,8 @@ void sr_replay_go_on(struct sr_thread *t, uint64_t event);
 void sr_replay_part(struct sr_thread *t);
 /* Passes on the ticket that go_on kept. */
 void sr_replay_end_ticket(struct sr_thread *t);
+/* A stop between two calls is reached (sr_group_stop): other ranks wait for what the thread has done before. */
+void sr_replay_note_stop(struct sr_thread *t);
 /* Takes the run-token records that come next, at each of which the thread got the token.  False: there was none. */
 bool sr_replay_take_run_tokens(struct sr_thread *t);
 /* At a call.  The thread has then missed a place that comes next. */
@@ -196,6 +199,10 @@ void sr_replay_stalled(struct sr_thread *t);
  * has happened), at its end, and in front of a heap operation.
  */
 void sr_replay_handlers_between(struct sr_thread *t);
+/* Does a handler come next, behind an access to exposed memory?  Which, as a number since the thread's last call. */
+bool sr_replay_handler_behind_access(struct sr_thread *t, uint64_t *access);
+/* A load had no event of its own: may the program be waiting for the handler that comes next? */
+void sr_replay_handler_may_be_awaited(struct sr_thread *t);
 bool sr_replay_handler_comes_first(struct sr_thread *t); /* see engine.h */
 bool sr_replay_handlers_in_call(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a);
 void sr_replay_handlers_after(struct sr_thread *t);
@@ -213,6 +220,11 @@ void sr_replay_handlers_at_heap(struct sr_thread *t);
 bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_exposed_event *e);
 bool sr_replay_exposed_expected(void);
 uint64_t sr_replay_quiet_until(uint64_t fault);
+/*
+ * The thread was stopped, and others have changed what it had open: if its next record is of its next access, that one comes to
+ * it.  An instruction beside which the replay has a breakpoint is no probe any more.
+ */
+void sr_replay_suspend_awaited(struct sr_thread *t);
 
 /*
  * Takes the records of regions in front of a call's record.  The replay ends if there is also a

@@ -13,6 +13,7 @@
 #include "shim/exposed/x86/vector.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/kept_stack.h"
+#include "shim/process/ids.h"
 #include "shim/replay/own.h"
 #include "shim/signals/signals.h"
 
@@ -57,8 +58,10 @@ static bool stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
 	before = sr_enter(t);
 	s->awaits_place = s->peeked = false;
 	breakpoint_await_none();
+	sr_replay_note_stop(t);
 	/* Without one it had given the token away, and nobody had taken it. */
 	sr_replay_run_again(t);
+	sr_replay_suspend_awaited(t);
 	comes = sr_replay_handler_comes_at_place(t);
 	sr_leave(t, before);
 	return comes;
@@ -66,7 +69,10 @@ static bool stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
 
 static void interrupt(void)
 {
-	sr_replay_handler_at_place(&sr_self);
+	struct sr_thread *t = &sr_self;
+
+	sr_replay_handler_at_place(t);
+	sr_signals_missed(t);
 }
 
 /* --------------------------------------------------- code that is not there yet */
@@ -106,6 +112,21 @@ static void on_code(void *addr, size_t size, int prot)
 	sr_unlock(&pending.lock);
 }
 
+/* A thread's id is another one now; libc has it in what describes the thread, and in each mutex that the thread holds. */
+static uint64_t with_real_id(uint64_t value)
+{
+	return (value & ~0xfffffffful) | (uint32_t)sr_real_id((int32_t)value);
+}
+
+static void take_real_ids(struct sr_place *place)
+{
+	for (uint32_t i = 0; i < place->p.words && i < SR_PLACE_SIGNAL_WORDS; i++)
+		place->word[i].value = with_real_id(place->word[i].value);
+	for (size_t i = 0; i < sizeof(place->p.registers) / sizeof(place->p.registers[0]); i++)
+		if (!(place->p.registers[i] >> 32))
+			place->p.registers[i] = with_real_id(place->p.registers[i]);
+}
+
 void sr_replay_await_place(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
@@ -119,6 +140,7 @@ void sr_replay_await_place(struct sr_thread *t)
 	memcpy(place, s->next.payload, size);
 	if (size < sizeof(place->p) || size < sizeof(place->p) + place->p.words * sizeof(place->word[0]))
 		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, SR_REC_PLACE, SR_REC_PLACE);
+	take_real_ids(place);
 	s->awaits_place = true;
 	s->passed_place = 0;
 	sr_stack_keep(t, &kept);
@@ -134,6 +156,7 @@ void sr_replay_miss_place(struct sr_thread *t)
 
 	s->awaits_place = s->peeked = false;
 	breakpoint_await_none();
+	sr_replay_note_stop(t);
 	atomic_store(&sr_replay_page->missed_thread, t->number);
 	atomic_store(&sr_replay_page->missed_sn, t->sn + 1);
 	atomic_store(&sr_replay_page->missed_site, s->place.p.pc);

@@ -8,6 +8,7 @@
 #include "shim/memory/heap.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
+#include "shim/replay/watch.h"
 #include "shim/replay/tickets.h"
 #include "shim/replay/trial.h"
 #include "shim/signals/signals.h"
@@ -162,7 +163,7 @@ static void keep_pick(struct sr_replay_stream *s)
 static bool is_for_others(uint16_t kind)
 {
 	return kind == SR_REC_PAD || kind == SR_REC_CLOCK || kind == SR_REC_BEHIND || kind == SR_REC_PICKED ||
-	       kind == SR_REC_CONNECTION || kind == SR_REC_EXPOSED_COUNTS;
+	       kind == SR_REC_CHANGED || kind == SR_REC_CONNECTION || kind == SR_REC_EXPOSED_COUNTS;
 }
 
 bool sr_replay_peek(struct sr_thread *t)
@@ -323,10 +324,25 @@ static bool is_at_access(const struct sr_token_payload *p)
 	return p->what == SR_RUN_TOKEN_YIELDED || p->what == SR_RUN_TOKEN_REJOINED;
 }
 
+void sr_replay_note_stop(struct sr_thread *t)
+{
+	struct sr_replay_stream *s = t->stream;
+	/* A stop that is found late is still one behind the last call. */
+	const uint64_t behind = atomic_load_explicit(&sr_replay_page->thread[t->number].calls, memory_order_relaxed);
+
+	if (s->stops_behind != behind)
+		s->stops = 0;
+	s->stops_behind = behind;
+	sr_group_stop(t->number, behind, ++s->stops);
+}
+
 /* Here the thread let others run, or had done so, until `event`. */
 static void take_run_token(struct sr_thread *t, const struct sr_token_payload *p)
 {
 	t->stream->peeked = false;
+	if (sr_run_token_is_stop(p->what))
+		sr_replay_note_stop(t);
+	sr_watch_others_run(t);
 	sr_replay_end_ticket(t);
 	if (p->arrived)
 		sr_ticket_amidst(t->number, p->arrived);

@@ -20,11 +20,19 @@
 #define SPINS 60
 #define NEAR  16
 
-/* Threads that wait for tickets with the same remainder modulo SLOTS sleep on one word. */
+/*
+ * Threads that wait for tickets with the same remainder modulo SLOTS sleep on one word.  One of 32 bits says which of these
+ * a thread waits for: otherwise each ticket would wake all of them, and only one goes on.
+ */
 struct slot {
 	_Alignas(64) _Atomic uint32_t word;
 	_Atomic uint32_t sleepers;
 };
+
+static uint32_t bit_of(uint64_t number)
+{
+	return 1u << number / SLOTS % 32;
+}
 
 /* A waiting thread; lies on its stack. */
 struct waiter {
@@ -66,15 +74,15 @@ static void pause_a_little(void)
  * the waker changes the condition and then reads sleepers.  All four accesses have to be
  * sequentially consistent.
  */
-static void wake(struct slot *s)
+static void wake(struct slot *s, uint64_t number)
 {
 	if (!atomic_load(&s->sleepers))
 		return;
 	atomic_fetch_add(&s->word, 1);
-	sr_sys_futex((uint32_t *)&s->word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
+	sr_syscall(SYS_futex, SR_ARG(&s->word), FUTEX_WAKE_BITSET_PRIVATE, INT32_MAX, 0, 0, bit_of(number));
 }
 
-static void sleep_until(struct slot *s, bool (*is_so)(uint64_t), uint64_t argument)
+static void sleep_until(struct slot *s, uint64_t number, bool (*is_so)(uint64_t), uint64_t argument)
 {
 	atomic_fetch_add(&s->sleepers, 1);
 	for (;;) {
@@ -82,7 +90,7 @@ static void sleep_until(struct slot *s, bool (*is_so)(uint64_t), uint64_t argume
 
 		if (is_so(argument))
 			break;
-		sr_sys_futex((uint32_t *)&s->word, FUTEX_WAIT_PRIVATE, word, NULL);
+		sr_syscall(SYS_futex, SR_ARG(&s->word), FUTEX_WAIT_BITSET_PRIVATE, word, 0, 0, bit_of(number));
 	}
 	atomic_fetch_sub(&s->sleepers, 1);
 }
@@ -90,7 +98,7 @@ static void sleep_until(struct slot *s, bool (*is_so)(uint64_t), uint64_t argume
 static void set_ticket(uint64_t event)
 {
 	atomic_store(&control->ticket, event);
-	wake(&slots[event % SLOTS]);
+	wake(&slots[event % SLOTS], event);
 }
 
 /* ------------------------------------------------------ running threads */
@@ -236,7 +244,7 @@ void sr_ticket_wait(uint32_t number, uint64_t event)
 	}
 	atomic_store(&control->thread[number].waits_for, event);
 	begin_waiting(&w);
-	sleep_until(&slots[event % SLOTS], has_come, event);
+	sleep_until(&slots[event % SLOTS], event, has_come, event);
 	end_waiting(&w);
 	atomic_store(&control->thread[number].waits_for, 0);
 }
@@ -250,7 +258,7 @@ static bool pass_on(uint64_t event)
 {
 	if (!atomic_compare_exchange_strong(&control->ticket, &event, event + 1))
 		return false;
-	wake(&slots[(event + 1) % SLOTS]);
+	wake(&slots[(event + 1) % SLOTS], event + 1);
 	return true;
 }
 
@@ -301,7 +309,7 @@ static bool heap_is_in_run(uint64_t run)
 	return atomic_load(&heap) >> 32 == run;
 }
 
-static void wait_for_heap(struct slot *slot, bool (*is_so)(uint64_t), uint64_t argument)
+static void wait_for_heap(struct slot *slot, uint64_t number, bool (*is_so)(uint64_t), uint64_t argument)
 {
 	struct waiter w = {.event = UINT64_MAX, .is_over = is_so, .argument = argument};
 
@@ -311,7 +319,7 @@ static void wait_for_heap(struct slot *slot, bool (*is_so)(uint64_t), uint64_t a
 		pause_a_little();
 	}
 	begin_waiting(&w);
-	sleep_until(slot, is_so, argument);
+	sleep_until(slot, number, is_so, argument);
 	end_waiting(&w);
 }
 
@@ -320,13 +328,13 @@ void sr_heap_run_take(uint32_t owner, uint32_t run, uint32_t previous)
 	uint64_t state = (uint64_t)(uint32_t)(run - 1) << 32 | previous;
 
 	/* Waits for the run first, so that at most one thread sets heap_wanted. */
-	wait_for_heap(&run_slots[(run - 1) % SLOTS], heap_is_in_run, (uint32_t)(run - 1));
+	wait_for_heap(&run_slots[(run - 1) % SLOTS], (uint32_t)(run - 1), heap_is_in_run, (uint32_t)(run - 1));
 	atomic_store(&heap_wanted, state);
-	wait_for_heap(&heap_slot, heap_is_at, state);
+	wait_for_heap(&heap_slot, 0, heap_is_at, state);
 	sr_heap_wait_left();
 	atomic_store(&heap_owner, owner);
 	atomic_store(&heap, (uint64_t)run << 32);
-	wake(&run_slots[run % SLOTS]);
+	wake(&run_slots[run % SLOTS], run);
 }
 
 void sr_heap_run_done(void)
@@ -341,7 +349,7 @@ void sr_heap_run_done(void)
 	 * it after it has changed heap.
 	 */
 	if (now == atomic_load(&heap_wanted))
-		wake(&heap_slot);
+		wake(&heap_slot, 0);
 }
 
 bool sr_heap_run_on_demand(uint32_t owner)

@@ -138,33 +138,14 @@ static void step(void)
 	}
 }
 
-bool sr_trial_passes_time(enum sr_call_number n)
-{
-	switch (n) {
-	case SR_CALL_gettimeofday:
-	case SR_CALL_clock_gettime:
-	case SR_CALL_rdtsc:
-	case SR_CALL_nanosleep:
-	case SR_CALL_usleep:
-	case SR_CALL_sleep:
-	case SR_CALL_clock_nanosleep:
-	case SR_CALL_kernel_clock_nanosleep:
-	case SR_CALL_thrd_sleep:
-	case SR_CALL_kernel_sched_yield:
-		return true;
-	default:
-		return false;
-	}
-}
-
 uint64_t sr_trial_call(const struct sr_thread *t, enum sr_call_number n, uint64_t *a)
 {
 	const struct sr_call_desc *d = &sr_calls[n];
-	const bool passes_time = sr_trial_passes_time(n), is_poll = d->order & SR_ORDER_IDLE;
+	const bool pauses = d->flags & SR_CALL_PAUSES, is_poll = d->order & SR_ORDER_IDLE;
 
 	if (t->number != trial.asked.thread)
 		sr_replay_sleep();
-	if (!(passes_time || is_poll) || ++trial.calls > CALLS_MOST)
+	if (!(pauses || is_poll) || ++trial.calls > CALLS_MOST)
 		sr_trial_end();
 	step();
 	if (n == SR_CALL_rdtsc)
@@ -173,7 +154,7 @@ uint64_t sr_trial_call(const struct sr_thread *t, enum sr_call_number n, uint64_
 		memcpy((void *)a[1], &trial.time, sizeof(trial.time));
 	else if (n == SR_CALL_gettimeofday && a[0])
 		*(struct timeval *)a[0] = (struct timeval){trial.time.tv_sec, trial.time.tv_nsec / 1000};
-	if (passes_time)
+	if (pauses)
 		return 0;
 	errno = EAGAIN;
 	return (uint64_t)(int64_t)d->idle;

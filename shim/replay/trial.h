@@ -32,8 +32,6 @@ void sr_trial_values(const struct sr_thread *t, uint64_t fault, struct sr_expose
 /* A clock has shown this time: it goes on from there. */
 void sr_trial_clock(enum sr_call_number n, const uint64_t *a, uint64_t result);
 
-/* A call with which a program passes the time while it waits for memory to change. */
-bool sr_trial_passes_time(enum sr_call_number n);
 /* Answers a call by which time passes; does not return from another one. */
 uint64_t sr_trial_call(const struct sr_thread *t, enum sr_call_number n, uint64_t *a);
 

@@ -3,7 +3,6 @@
 
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "shim/exposed/x86/decode.h"
 #include "shim/exposed/x86/word.h"
 #include "shim/replay/stacks.h"
+#include "shim/replay/watch_pages.h"
 #include "shim/signals/signals.h"
 #include "shim/signals/stack.h"
 
@@ -24,9 +24,6 @@
 
 /* Accesses to a closed page between two calls that are reported; then it stays open. */
 #define FAULTS_MAX 256
-
-/* A page this near to the stack pointer may be the stack's: the kernel puts signals' frames there. */
-#define STACK_MAX (16ul << 20)
 
 static struct sr_watch_access_user user;
 static struct mapped_file libc_text, own_text;
@@ -100,50 +97,6 @@ void sr_watch_unwatched(uintptr_t page)
 }
 
 /* ------------------------------------------------------- pages that are closed */
-
-static bool is_writable(void *p)
-{
-	char byte;
-	struct iovec here = {&byte, 1}, there = {p, 1};
-	long pid = sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
-
-	return sr_syscall(SYS_process_vm_readv, pid, SR_ARG(&here), 1, SR_ARG(&there), 1, 0) == 1 &&
-	       sr_syscall(SYS_process_vm_writev, pid, SR_ARG(&here), 1, SR_ARG(&there), 1, 0) == 1;
-}
-
-bool sr_watch_may_close(const struct sr_watched *p)
-{
-	return p->is_there && is_writable((void *)p->address);
-}
-
-static bool is_near_stack(const struct sr_watched *p)
-{
-	uintptr_t here = sr_signal_stack_of_program(&sr_self.signals.stack, (uintptr_t)__builtin_frame_address(0));
-
-	return here - p->address + STACK_MAX < 2 * STACK_MAX;
-}
-
-static bool protect(const struct sr_watched *p, int prot)
-{
-	return !sr_syscall(SYS_mprotect, (long)p->address, SR_WATCH_PAGE, prot, 0, 0, 0);
-}
-
-/*
- * In a process with threads the pages stay open: the C library's locks may lie there, and the kernel would not find
- * them.
- */
-void sr_watch_close(struct sr_watched *p)
-{
-	p->faults = 0;
-	p->stored_by = 0;
-	p->is_closed = p->may_close && !sr_threaded && !is_near_stack(p) && protect(p, PROT_NONE);
-}
-
-void sr_watch_open(struct sr_watched *p)
-{
-	if (p->is_closed)
-		p->is_closed = !protect(p, PROT_READ | PROT_WRITE);
-}
 
 static bool is_alone(const struct insn *insn)
 {
@@ -231,29 +184,54 @@ static bool end_step(siginfo_t *info, ucontext_t *uc)
 	uc->uc_mcontext.gregs[REG_EFL] &= ~FLAG_STEP;
 	stepping.is_open = false;
 	if (stepping.p)
-		stepping.p->is_closed = protect(stepping.p, PROT_NONE);
+		sr_watch_close(stepping.p);
 	else
 		sr_exposed_hide(stepping.page);
 	return true;
 }
 
+/*
+ * Opens the page.  False: it was open.  Another thread may have opened it since this thread met it closed: then the access is
+ * done again, once.
+ */
+static bool open_page(struct sr_watched *p, uintptr_t pc, bool *is_again)
+{
+	static __thread uintptr_t tried SR_INITIAL_EXEC;
+	bool was_closed;
+
+	sr_watch_lock();
+	was_closed = p->is_closed;
+	sr_watch_open(p);
+	sr_watch_list(p);
+	if (p->patience < SR_WATCH_PATIENCE)
+		p->patience *= 2;
+	sr_watch_unlock();
+	*is_again = !was_closed && sr_threaded && tried != pc;
+	tried = was_closed ? 0 : pc;
+	return was_closed && !p->is_closed;
+}
+
+/* Done by itself, so that others of the page are seen as well; with threads, others could access the page meanwhile. */
+static void close_again(struct sr_watched *p)
+{
+	if (!sr_threaded)
+		sr_watch_close(p);
+}
+
 static bool fault(siginfo_t *info, ucontext_t *uc)
 {
-	struct sr_watched *p = info->si_code == SEGV_ACCERR ? user.page_at((uintptr_t)info->si_addr) : NULL;
+	struct sr_watched *p = info->si_code == SEGV_ACCERR ? sr_watch_page_at((uintptr_t)info->si_addr) : NULL;
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
-	bool is_store = uc->uc_mcontext.gregs[REG_ERR] & ERR_WRITE;
+	bool is_store = uc->uc_mcontext.gregs[REG_ERR] & ERR_WRITE, is_again;
 	struct insn insn;
 
-	if (!p || !p->is_closed)
+	if (!p)
 		return false;
-	sr_watch_open(p);
-	if (p->is_closed)
-		return false;
+	if (!open_page(p, pc, &is_again))
+		return is_again;
 	/* The handler for exposed memory does an instruction that accesses this page, too. */
-	if (is_in(&own_text, pc) || sr_self.depth) {
-		user.opened(p);
+	if (is_in(&own_text, pc) || sr_self.depth)
 		return true;
-	}
 	decode(probes_code_at(pc), uc, &insn);
 	report(uc, &insn, (uintptr_t)info->si_addr, is_store);
 	if (is_store)
@@ -263,10 +241,8 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 	if (p->faults < FAULTS_MAX && is_alone(&insn) && do_access(uc, &insn)) {
 		if (is_store && p->has_copy)
 			memcpy(p->copy + insn.address % SR_WATCH_PAGE, (void *)insn.address, insn.size);
-		p->is_closed = protect(p, PROT_NONE);
+		close_again(p);
 	}
-	if (!p->is_closed)
-		user.opened(p);
 	return true;
 }
 

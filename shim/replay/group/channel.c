@@ -85,7 +85,7 @@ void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *o
 	    (struct sr_group_place){sr_group_payload_at(number_of(c)), c->bytes, SR_GROUP_PAYLOAD},
 	    pieces, n);
 	c->bytes += m.length;
-	sr_group_write(sr_group_messages_at(number_of(c)) + number * sizeof(m), &m, sizeof(m));
+	sr_group_write_own(sr_group_messages_at(number_of(c)) + number * sizeof(m), &m, sizeof(m));
 	/* The caller calls sr_progress_enter next, which wakes the waiting processes. */
 	atomic_store(&c->posted, number + 1);
 }
@@ -93,7 +93,7 @@ void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *o
 void sr_channel_message(const struct sr_group_channel *c, uint64_t number,
 			struct sr_group_message *m)
 {
-	sr_group_read(sr_group_messages_at(number_of(c)) + number * sizeof(*m), m, sizeof(*m));
+	sr_group_read_own(sr_group_messages_at(number_of(c)) + number * sizeof(*m), m, sizeof(*m));
 }
 
 void sr_channel_bytes(const struct sr_group_channel *c, const struct sr_group_message *m,
@@ -101,7 +101,7 @@ void sr_channel_bytes(const struct sr_group_channel *c, const struct sr_group_me
 {
 	if (m->by_device)
 		sr_transfer_await(c, m);
-	sr_group_read(sr_group_payload_at(number_of(c)) + m->at + from, p, n);
+	sr_group_read_own(sr_group_payload_at(number_of(c)) + m->at + from, p, n);
 }
 
 void sr_channel_release(struct sr_group_channel *c, const struct sr_group_message *m)

@@ -30,8 +30,9 @@ static const struct ibv_sge *overlap(const struct sr_request *r, uint64_t addr, 
 }
 
 /* Do other receives use the same memory?  Then later messages may have overwritten it. */
-static enum sr_sharing sharing(const struct sr_recv_queue *q, uint64_t addr, uint32_t n)
+static enum sr_sharing sharing(const void *receives, uint64_t addr, uint32_t n)
 {
+	const struct sr_recv_queue *q = receives;
 	enum sr_sharing found = SR_NOT_SHARED;
 	const struct sr_recv_request *r = q->first;
 
@@ -192,7 +193,7 @@ static void enter(const struct sr_value *v, struct sr_request_qp *q, const struc
 		  struct sr_group_channel *in, const struct sr_group_message *m, uint32_t from)
 {
 	struct sr_received_piece *expected = left_out(v, false);
-	struct sr_landing landing = {.fetched_after = r->fetch};
+	const struct sr_landing landing = {sharing, sr_request_receives(q), r->fetch};
 
 	if (expected && m) {
 		sr_value_produced(v, in, m, from);
@@ -201,7 +202,6 @@ static void enter(const struct sr_value *v, struct sr_request_qp *q, const struc
 	} else if (expected && in) {
 		sr_group_has_ended((uint32_t)in->key.from);
 	} else if (m) {
-		landing.sharing = sharing(sr_request_receives(q), v->addr, v->length);
 		sr_value_received(v, in, m, from, &landing);
 	} else {
 		sr_value_from_outside(v);
@@ -320,6 +320,15 @@ static bool received_before_reset(struct sr_thread *t, struct sr_request_qp *q,
 	return true;
 }
 
+/* What another message has left there is not known. */
+static bool is_overlapped(const struct sr_recv_queue *q, const struct sr_request *r)
+{
+	for (uint32_t i = 0; i < r->num_sge; i++)
+		if (sharing(q, r->sge[i].addr, r->sge[i].length) != SR_SHARED_SHIFTED)
+			return false;
+	return r->num_sge;
+}
+
 /* Where several receives have this wr_id, nobody knows which one it came into, nor from whom. */
 static void received_datagram(struct sr_thread *t, struct sr_request_qp *q, struct sr_recv_queue *receives, const struct ibv_wc *wc)
 {
@@ -337,6 +346,8 @@ static void received_datagram(struct sr_thread *t, struct sr_request_qp *q, stru
 	sr_recv_queue_remove(receives, &r->receive);
 	if (certain) {
 		in = sr_datagram_received(q, r, wc, &m);
+		if (!in && is_overlapped(receives, r))
+			in = sr_datagram_in_order(q, wc, &m);
 		compare_received(t, q, in, r, wc->byte_len, in ? &m : NULL);
 	}
 	sr_request_free(r);
@@ -428,6 +439,17 @@ static struct sr_received_piece *lacks_exposed(struct sr_thread *t, const struct
 	return NULL;
 }
 
+/* If nothing fits, its checksum is found wrong.  False: a member ended before. */
+static bool find_read_again(const struct sr_thread *t, const struct sr_read_again *again, uint8_t *bytes, struct sr_received_piece *expected)
+{
+	bool by_several = false;
+
+	if (sr_read_again(t, again, bytes, &by_several))
+		return true;
+	expected->in_doubt = by_several ? again->addr : 0;
+	return sr_group_early_end() < 0;
+}
+
 /* Loads will find it there, and READs of others: it is one more write, by this process. */
 static void fetch_again_into_exposed(struct sr_thread *t, const struct sr_request_qp *q, const struct sr_request *r)
 {
@@ -441,8 +463,8 @@ static void fetch_again_into_exposed(struct sr_thread *t, const struct sr_reques
 	if (!bytes && !(bytes = sr_alloc(SR_READ_AGAIN_MOST)))
 		return;
 	piece = (struct sr_piece){.p = bytes, .length = r->sge[0].length};
-	if (!sr_read_again(t, &(struct sr_read_again){(uint32_t)q->peer, r->remote_addr, expected->length, expected->checksum, expected->mask}, bytes) &&
-	    sr_group_early_end() >= 0)
+	if (!find_read_again(t, &(struct sr_read_again){(uint32_t)q->peer, r->remote_addr, expected->length, expected->checksum, expected->mask}, bytes,
+			     expected))
 		return;
 	expected->filled = expected->length;
 	expected->sender = sr_group_memory->member[q->peer].rank;
@@ -462,8 +484,7 @@ static void fetch_again(const struct sr_value *v, const struct sr_request_qp *q,
 
 	if (!expected || v->length != expected->length)
 		return;
-	/* If nothing fits, its checksum is found wrong, unless a member ended before. */
-	if (!sr_read_again(v->t, &again, (uint8_t *)(uintptr_t)v->bytes) && sr_group_early_end() >= 0)
+	if (!find_read_again(v->t, &again, (uint8_t *)(uintptr_t)v->bytes, expected))
 		return;
 	expected->filled = v->length;
 	expected->sender = sr_group_memory->member[q->peer].rank;

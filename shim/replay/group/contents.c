@@ -11,12 +11,11 @@
 #include <string.h>
 
 #include "logd/base/page.h"
-#include "logd/base/rawsys.h"
 #include "logd/base/zeros.h"
 #include "shim/core/hooks.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/group/own.h"
-#include "shim/memory/heap.h"
+#include "shim/memory/room.h"
 #include "shim/verbs/regions.h"
 
 /* Pass-through pages at a time.  If there are more, all their contents count as new. */
@@ -29,14 +28,8 @@ static struct live {
 
 bool sr_contents_begin(void)
 {
-	size_t size = LIVES * sizeof(*lives);
-	void *p = sr_sys_mmap(sr_heap_place_mapping(size), size, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (sr_sys_is_error(p))
-		return false;
-	lives = p;
-	return true;
+	lives = sr_map_zeroed(LIVES * sizeof(*lives));
+	return lives;
 }
 
 static void add(const struct sr_thread *t, uint64_t addr, const void *bytes, uint32_t n)

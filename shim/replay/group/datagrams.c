@@ -116,3 +116,43 @@ struct sr_group_channel *sr_datagram_received(const struct sr_request_qp *q, con
 			}
 	return NULL;
 }
+
+static bool find_in_order(void *argument)
+{
+	struct search *s = argument;
+	uint64_t posted = atomic_load(&s->c->posted);
+
+	for (uint64_t i = s->next; i < posted; i++) {
+		sr_channel_message(s->c, i, s->m);
+		if (s->m->length == s->length)
+			return true;
+	}
+	return false;
+}
+
+struct sr_group_channel *sr_datagram_in_order(const struct sr_request_qp *q, const struct ibv_wc *wc, struct sr_group_message *m)
+{
+	struct search s = {.q = q, .length = wc->byte_len - SR_DATAGRAM_HEADER, .m = m};
+	uint32_t from = 0;
+
+	for (uint32_t member = 0; member < sr_group_memory->members; member++) {
+		const struct sr_group_key key = key_of(member, wc->src_qp, q->qp->qp_num);
+		struct sr_group_channel *c = sr_channel_if_any(&key);
+
+		if (c && s.c)
+			return NULL;
+		if (c) {
+			s.c = c;
+			from = member;
+		}
+	}
+	if (!s.c || wc->byte_len < SR_DATAGRAM_HEADER)
+		return NULL;
+	s.next = (uintptr_t)sr_map_get(&passed, passed_key(&s));
+	if (from != sr_group_self)
+		sr_progress_until(from, find_in_order, &s);
+	if (!find_in_order(&s))
+		return NULL;
+	take(&s);
+	return s.c;
+}

@@ -22,4 +22,10 @@ void sr_datagram_sent(const struct sr_request_qp *q, const struct sr_request *r,
 struct sr_group_channel *sr_datagram_received(const struct sr_request_qp *q, const struct sr_request *r, const struct ibv_wc *wc,
 					      struct sr_group_message *m);
 
+/*
+ * Where the memory of the receive overlaps that of others, so that its bytes may be of several: the next datagram of this
+ * length in its channel, if one member alone has such a queue pair.
+ */
+struct sr_group_channel *sr_datagram_in_order(const struct sr_request_qp *q, const struct ibv_wc *wc, struct sr_group_message *m);
+
 #endif

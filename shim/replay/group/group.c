@@ -4,11 +4,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/uio.h>
 
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/replay/group/own.h"
+#include "shim/kernel/guarded.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/regions.h"
 
@@ -113,16 +113,23 @@ void sr_group_write_own(uint64_t at, const void *p, size_t n)
 		sr_group_write(at, p, n);
 }
 
+static bool copy_pieces(uint8_t *to, const struct sr_piece *pieces, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; to += pieces[i++].length)
+		if (!sr_guarded_copy(to, pieces[i].p, pieces[i].length))
+			return false;
+	return true;
+}
+
 void sr_group_write_pieces(uint64_t at, const struct sr_piece *pieces, uint32_t n)
 {
-	struct iovec iov[SR_GROUP_PIECES];
 	size_t size = 0;
+	uint8_t *to;
 
-	for (uint32_t i = 0; i < n; i++) {
-		iov[i] = (struct iovec){(void *)(uintptr_t)pieces[i].p, pieces[i].length};
+	for (uint32_t i = 0; i < n; i++)
 		size += pieces[i].length;
-	}
-	if (sr_syscall(SYS_pwritev, file, SR_ARG(iov), (long)n, (long)at, 0, 0) == (long)size)
+	to = mapped_at(at, size);
+	if (to && copy_pieces(to, pieces, n))
 		return;
 	for (uint32_t i = 0; i < n; at += pieces[i++].length)
 		sr_group_write(at, pieces[i].p, pieces[i].length);
@@ -132,16 +139,19 @@ void sr_group_copy(void *to, const void *from, size_t n)
 {
 	if (sr_regions_on && n && sr_exposed_touches(from, n))
 		sr_exposed_copy(from, to, n);
-	else
-		memcpy(to, from, n);
+	else if (n && !sr_guarded_copy(to, from, n))
+		memset(to, 0, n);
 }
 
 void sr_group_write_memory(uint64_t at, const void *p, size_t n)
 {
 	static uint8_t copy[16384];
+	uint8_t *to;
 
 	if (!p || !sr_regions_on || !n || !sr_exposed_touches(p, n)) {
-		sr_group_write(at, p, n);
+		to = p && n ? mapped_at(at, n) : NULL;
+		if (!to || !sr_guarded_copy(to, p, n))
+			sr_group_write(at, p, n);
 		return;
 	}
 	while (n) {
@@ -167,7 +177,6 @@ void sr_group_discard(uint64_t from, uint64_t to)
 void sr_group_start(struct sr_replay_control *c)
 {
 	struct sr_group head;
-	struct sr_group_member *self;
 	void *p;
 
 	if (c->group_fd < 0)
@@ -184,6 +193,17 @@ void sr_group_start(struct sr_replay_control *c)
 	sr_group_memory = p;
 	sr_group_control = c;
 	sr_group_self = c->member;
+	if (!c->fork[0].number)
+		sr_group_join();
+}
+
+void sr_group_join(void)
+{
+	struct sr_group_member *self;
+
+	if (!sr_group_memory)
+		return;
+	sr_group_lock = (struct sr_lock){0};
 	self = &sr_group_memory->member[sr_group_self];
 	atomic_store(&self->process, (int32_t)sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0));
 	/* When a peer READs this process's memory, the proxy reads that memory: see proxy.c. */
@@ -276,6 +296,14 @@ void sr_group_enter(struct sr_thread *t, enum sr_call_number n)
 {
 	if (sr_group_on && !sr_group_posts(n))
 		sr_progress_enter(t->number, t->sn);
+	else if (sr_group_memory && !sr_group_on)
+		sr_progress_move();
+}
+
+void sr_group_stop(uint32_t thread, uint64_t sn, uint64_t stop)
+{
+	if (sr_group_on)
+		sr_progress_stop(thread, sn, stop);
 }
 
 /* With the lock.  a: of the call shared_mapping. */
@@ -294,15 +322,18 @@ static void add_shared(const uint64_t *a)
 void sr_group_replayed(struct sr_thread *t, const struct sr_group_call *call, enum sr_call_number n,
 		       const uint64_t *a, uint64_t result)
 {
-	if (!sr_group_on)
+	if (!sr_group_memory)
 		return;
 	sr_lock(&sr_group_lock);
-	sr_transfer_for(call);
-	sr_requests_call(t, n, a, result);
+	if (sr_group_on) {
+		sr_transfer_for(call);
+		sr_requests_call(t, n, a, result);
+	}
+	/* A child has its parent's as well. */
 	if (n == SR_CALL_shared_mapping && (int)result)
 		add_shared(a);
 	sr_unlock(&sr_group_lock);
-	if (sr_group_posts(n))
+	if (sr_group_on && sr_group_posts(n))
 		sr_progress_enter(t->number, t->sn);
 }
 
@@ -352,6 +383,47 @@ void sr_group_region(struct sr_thread *t, uint64_t addr, uint64_t length)
 	sr_unlock(&sr_group_lock);
 }
 
+/* Of the event's values of which the trace has the bytes, the first one at this address or behind it; NULL: there is none. */
+static const struct sr_exposed_value *next_kept(const struct sr_exposed_event *e, uintptr_t addr)
+{
+	const struct sr_exposed_value *next = NULL;
+
+	for (uint32_t i = 0; i < e->values_n; i++) {
+		const struct sr_exposed_value *v = &e->values[i];
+
+		if (!v->mask && v->length && v->addr >= addr && (!next || v->addr < next->addr))
+			next = v;
+	}
+	return next;
+}
+
+static void see(struct sr_thread *t, const struct sr_exposed_event *e, const struct sr_exposed_value *of, uintptr_t from, uintptr_t end)
+{
+	const struct sr_value v = {
+	    .t = t,
+	    .addr = from,
+	    .bytes = (const uint8_t *)of->data + (from - of->addr),
+	    .length = (uint32_t)(end - from),
+	    .fault = (uint32_t)e->fault,
+	};
+
+	if (from < end)
+		sr_value_seen(&v);
+}
+
+/* What the trace leaves out lies under the short values that it has: their bytes are seen once, as theirs. */
+static void see_left_out(struct sr_thread *t, const struct sr_exposed_event *e, const struct sr_exposed_value *v)
+{
+	const uintptr_t end = v->addr + v->length;
+	uintptr_t at = v->addr;
+
+	for (const struct sr_exposed_value *k = next_kept(e, at); k && k->addr < end; k = next_kept(e, at)) {
+		see(t, e, v, at, k->addr);
+		at = k->addr + k->length;
+	}
+	see(t, e, v, at, end);
+}
+
 void sr_group_seen(struct sr_thread *t, const struct sr_exposed_event *e)
 {
 	/* Needed because memory compared at calls is not under the exposed regions' lock. */
@@ -361,15 +433,12 @@ void sr_group_seen(struct sr_thread *t, const struct sr_exposed_event *e)
 		return;
 	sr_lock(&lock);
 	for (uint32_t i = 0; i < e->values_n; i++) {
-		const struct sr_value v = {
-		    .t = t,
-		    .addr = e->values[i].addr,
-		    .bytes = e->values[i].data,
-		    .length = e->values[i].length,
-		    .fault = (uint32_t)e->fault,
-		};
+		const struct sr_exposed_value *v = &e->values[i];
 
-		sr_value_seen(&v);
+		if (v->mask)
+			see_left_out(t, e, v);
+		else
+			see(t, e, v, v->addr, v->addr + v->length);
 	}
 	sr_unlock(&lock);
 }

@@ -16,8 +16,12 @@
 
 extern bool sr_group_on;
 
-/* Maps the group's memory, if there is one. */
+/*
+ * Maps the group's memory, if there is one.  A process that goes on as a child is that child in the group: it joins when it
+ * has made its last fork.  What it does before, its parents do as members of their own.
+ */
 void sr_group_start(struct sr_replay_control *c);
+void sr_group_join(void);
 
 /* Is this a record for the group?  Then sr_group_note keeps it for the next call. */
 static inline bool sr_group_is_note(uint16_t kind)
@@ -34,6 +38,9 @@ bool sr_group_posts(enum sr_call_number n);
  * later, by sr_group_replayed.
  */
 void sr_group_enter(struct sr_thread *t, enum sr_call_number n);
+
+/* Behind this call, the thread comes to its stop number `stop`, until others have gone on: a PLACE, or sr_run_token_is_stop. */
+void sr_group_stop(uint32_t thread, uint64_t sn, uint64_t stop);
 
 /*
  * Waits, before the call returns, for the calls of other ranks that it depends on.  Empties the

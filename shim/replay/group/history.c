@@ -13,6 +13,7 @@
 
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
+#include "shim/memory/heap.h"
 #include "shim/replay/group/own.h"
 
 static void lock(struct sr_group_member *m)
@@ -44,14 +45,20 @@ static struct sr_group_place place_of(uint32_t member, uint64_t at)
 	return (struct sr_group_place){sr_group_written_at(member), at, SR_GROUP_WRITTEN};
 }
 
-/* Called with the lock held.  The caller reserves and writes the bytes. */
-static uint64_t add_entry(uint32_t member, struct sr_group_write *w)
+/* Called with the lock held, with where its bytes are, or will be. */
+static uint64_t add_entry_at(uint32_t member, struct sr_group_write *w, uint64_t at)
 {
 	struct sr_group_member *m = &sr_group_memory->member[member];
 
-	w->at = m->written;
+	w->at = at;
 	sr_group_write_own(entry_at(member, ++m->writes), w, sizeof(*w));
 	return m->writes;
+}
+
+/* The same for the next bytes to be written.  The caller reserves and writes them. */
+static uint64_t add_entry(uint32_t member, struct sr_group_write *w)
+{
+	return add_entry_at(member, w, sr_group_memory->member[member].written);
 }
 
 /* What the process itself has stored, as the fault handler has it. */
@@ -66,6 +73,91 @@ static void put_own(struct sr_group_place to, const struct sr_piece *pieces, uin
 		}
 }
 
+/* ------------------------------------------------------------ the same again */
+
+/*
+ * Many programs write the same bytes to the same place again and again, whole buffers of which hardly a word has changed.
+ * Their bytes are kept once: to compare a page takes a tenth of the time of another page of memory.
+ */
+#define LATEST 16384
+
+/* What this process wrote last to a page, or a part of one; sr_group_lock guards it. */
+static struct latest {
+	uint64_t addr, at;
+	uint32_t member, length; /* 0: nothing */
+} * latest;
+
+static struct latest *latest_of(uint32_t member, uint64_t addr)
+{
+	if (!latest)
+		latest = sr_alloc_zeroed(LATEST * sizeof(*latest));
+	return latest ? &latest[(addr / PAGE + member * 0x9e3779b9u) % LATEST] : NULL;
+}
+
+static bool is_same(const struct latest *l, uint32_t member, uint64_t addr, const uint8_t *bytes, uint32_t n)
+{
+	static uint8_t before[PAGE];
+
+	if (!l || l->length != n || l->addr != addr || l->member != member)
+		return false;
+	sr_history_bytes(member, l->at, before, n);
+	return !memcmp(before, bytes, n);
+}
+
+/* Adds a write of bytes of the shim's own, within a page. */
+static void add_bytes(uint32_t member, const struct sr_group_origin *origin, uint64_t addr, const uint8_t *bytes, uint32_t n)
+{
+	struct sr_group_member *m = &sr_group_memory->member[member];
+	struct sr_group_write w = {.origin = *origin, .addr = addr, .length = n, .kind = SR_GROUP_BYTES};
+	struct latest *l = latest_of(member, addr);
+	bool same = is_same(l, member, addr, bytes, n);
+
+	lock(m);
+	/* They must stay as long as other bytes of this time. */
+	same = same && m->written - l->at < SR_GROUP_WRITTEN / 2;
+	add_entry_at(member, &w, same ? l->at : m->written);
+	m->written += same ? 0 : n;
+	unlock(m);
+	if (same)
+		return;
+	put_own(place_of(member, w.at), &(struct sr_piece){bytes, n}, 1);
+	if (l)
+		*l = (struct latest){addr, w.at, member, n};
+}
+
+/* Takes the next n bytes of the pieces, the first of which is *p from *from on. */
+static void gather(const struct sr_piece **p, uint32_t *from, uint8_t *to, uint32_t n)
+{
+	for (uint32_t part; n; n -= part, to += part) {
+		part = (*p)->length - *from < n ? (*p)->length - *from : n;
+		/* The CPU has no address for device memory: zeros are written. */
+		if ((*p)->p)
+			sr_group_copy(to, (const uint8_t *)(*p)->p + *from, part);
+		else
+			memset(to, 0, part);
+		*from += part;
+		if (*from == (*p)->length) {
+			++*p;
+			*from = 0;
+		}
+	}
+}
+
+static void add_request(uint32_t member, const struct sr_group_origin *origin, uint64_t addr, const struct sr_piece *pieces, uint32_t n)
+{
+	static uint8_t bytes[PAGE];
+	uint64_t end = addr;
+	uint32_t from = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		end += pieces[i].length;
+	for (uint64_t at = addr, stop; at < end; at = stop) {
+		stop = (at / PAGE + 1) * PAGE < end ? (at / PAGE + 1) * PAGE : end;
+		gather(&pieces, &from, bytes, (uint32_t)(stop - at));
+		add_bytes(member, origin, at, bytes, (uint32_t)(stop - at));
+	}
+}
+
 /*
  * Adds one entry for each page; the bytes are in the same order.  They are written after the
  * lock is released: a fault handler takes this lock after that of the exposed regions, and
@@ -78,6 +170,10 @@ void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
 	struct sr_group_member *m = &sr_group_memory->member[member];
 	uint64_t at = addr, end = addr, place;
 
+	if (kind == SR_GROUP_BYTES && !by) {
+		add_request(member, origin, addr, pieces, n);
+		return;
+	}
 	for (uint32_t i = 0; i < n; i++)
 		end += pieces[i].length;
 	lock(m);
@@ -98,15 +194,17 @@ void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
 		sr_transfer(by, place_of(member, place), pieces, n);
 }
 
-uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin, uint64_t addr)
+uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin, uint64_t addr, const uint64_t *swap)
 {
 	struct sr_group_member *m = &sr_group_memory->member[member];
 	struct sr_group_write w = {
-	    .origin = *origin, .addr = addr, .length = 8, .kind = SR_GROUP_ATOMIC};
+	    .origin = *origin, .addr = addr, .length = 8, .kind = swap ? SR_GROUP_SWAP : SR_GROUP_ATOMIC};
 	uint64_t number;
 
 	lock(m);
 	number = add_entry(member, &w);
+	if (swap)
+		put_own(place_of(member, w.at), &(struct sr_piece){swap, sizeof(*swap)}, 1);
 	m->written += 8;
 	unlock(m);
 	return number;
@@ -173,7 +271,7 @@ static bool find_atomic(uint32_t member, uint64_t number, uint64_t addr, struct 
 	if (!is_kept(&sr_group_memory->member[member], number))
 		return false;
 	sr_group_read_own(entry_at(member, number), w, sizeof(*w));
-	return w->addr == addr && w->kind == SR_GROUP_ATOMIC;
+	return w->addr == addr && sr_group_is_open(w->kind);
 }
 
 void sr_history_resolve(uint32_t member, uint64_t number, uint64_t addr, uint64_t value)

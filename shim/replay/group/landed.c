@@ -5,8 +5,7 @@
 
 #include "logd/base/checksum.h"
 #include "logd/base/page.h"
-#include "logd/base/rawsys.h"
-#include "shim/memory/heap.h"
+#include "shim/memory/room.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/group/own.h"
 #include "shim/replay/group/search.h"
@@ -14,9 +13,11 @@
 #include "shim/verbs/regions.h"
 
 #define WRITERS 16  /* members that wrote to one value */
-#define WRITES  512 /* of these, the latest that are not known to have landed */
+#define WRITES  2048 /* of these, the latest that are not known to have landed */
 #define OWN     256 /* of the program's own stores, the latest */
-#define SEQUENCE 1024 /* writes of a candidate */
+#define SEQUENCE 8192 /* writes of a candidate */
+#define ORDERED 1024 /* ... all orders of which are tried */
+#define BRANCHES 128 /* ... at so many places: an operation's stack is small */
 #define AGAIN   8   /* of each member, that have landed, but are tried again */
 #define PAGES   (1u << 18) /* a power of two; pages that members write to */
 #define ROOM    (64 * PAGE)
@@ -62,6 +63,7 @@ static struct table {
 	struct writer writer[WRITERS];
 	struct write own[OWN]; /* the program's own stores, from the last one on */
 	struct sr_unpolled_piece pieces[SR_UNPOLLED_PIECES];
+	uint8_t sequence[SEQUENCE]; /* the writers of the candidate's writes, in their order */
 	uint8_t room[ROOM];
 } *table;
 static uint64_t indexed; /* so many writes are in it */
@@ -84,16 +86,9 @@ static struct head *head_of(uint64_t page)
 
 static bool begin(void)
 {
-	void *p;
-
-	if (table)
-		return true;
-	p = sr_sys_mmap(sr_heap_place_mapping(sizeof(*table)), sizeof(*table), PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (sr_sys_is_error(p))
-		return false;
-	table = p;
-	return true;
+	if (!table)
+		table = sr_map_zeroed(sizeof(*table));
+	return table;
 }
 
 /* Takes in what has been written to this process's memory since. */
@@ -131,7 +126,7 @@ struct search {
 	uint32_t part; /* of the candidate's last write so many bytes; UINT32_MAX: all of them */
 	uint32_t partial; /* the writer that it is of */
 	bool all_orders;  /* of writes of several members that lie over each other */
-	uint8_t sequence[SEQUENCE]; /* the writers of the candidate's writes, in their order */
+	uint32_t branches;
 	bool seen;        /* those before a write that is known to have landed are in its place already */
 	uint32_t own;     /* the program's own stores since the last value of this page */
 	bool own_last;    /* ... are over all that had landed */
@@ -287,7 +282,7 @@ static void apply_piece(const struct search *s, const struct sr_unpolled_piece *
 	memcpy(s->bytes + (begin - v->addr), p->bytes + (begin - p->at), end - begin);
 }
 
-/* The candidate's writes, in the order of s->sequence. */
+/* The candidate's writes, in the order of table->sequence. */
 static bool has_checksum(struct search *s, uint32_t n)
 {
 	uint32_t at[WRITERS];
@@ -297,7 +292,7 @@ static bool has_checksum(struct search *s, uint32_t n)
 	for (uint32_t i = 0; i < s->writers; i++)
 		at[i] = table->writer[i].begin;
 	for (uint32_t k = 0; k < n; k++) {
-		uint32_t of = s->sequence[k];
+		uint32_t of = table->sequence[k];
 		const struct write *w = &table->writer[of].w[at[of]++];
 		bool in_part = s->part != UINT32_MAX && of == s->partial && at[of] == table->writer[of].end;
 
@@ -311,30 +306,38 @@ static bool has_checksum(struct search *s, uint32_t n)
 	return !((sr_checksum(s->bytes, s->v->length, 0) ^ s->v->checksum) & s->v->mask);
 }
 
-static bool try_orders(struct search *s, uint32_t at[WRITERS], uint32_t n);
+static bool try_orders(struct search *s, const uint32_t at[WRITERS], uint32_t n);
 
 static bool try_next(struct search *s, uint32_t at[WRITERS], uint32_t n, uint32_t of)
 {
 	bool found;
 
-	s->sequence[n] = (uint8_t)of;
+	table->sequence[n] = (uint8_t)of;
 	at[of]++;
+	s->branches++;
 	found = try_orders(s, at, n + 1);
+	s->branches--;
 	at[of]--;
 	return found;
 }
 
 /* All orders of the candidate's writes, as far as they differ; the first is the one of what was known. */
-static bool try_orders(struct search *s, uint32_t at[WRITERS], uint32_t n)
+static bool try_orders(struct search *s, const uint32_t from[WRITERS], uint32_t n)
 {
-	int first = first_known(s, at);
+	uint32_t at[WRITERS];
+	int first;
 
+	memcpy(at, from, sizeof(at));
+	for (; (first = first_known(s, at)) >= 0 && n < SEQUENCE; n++) {
+		if (s->all_orders && s->branches < BRANCHES && is_contended(s, at, (uint32_t)first))
+			break;
+		table->sequence[n] = (uint8_t)first;
+		at[first]++;
+	}
 	if (first < 0)
 		return has_checksum(s, n);
 	if (n == SEQUENCE)
 		return false;
-	if (!s->all_orders || !is_contended(s, at, (uint32_t)first))
-		return try_next(s, at, n, (uint32_t)first);
 	if (try_next(s, at, n, (uint32_t)first))
 		return true;
 	for (uint32_t i = 0; i < s->writers && s->tries < s->most; i++)
@@ -345,8 +348,9 @@ static bool try_orders(struct search *s, uint32_t at[WRITERS], uint32_t n)
 
 static bool fits(struct search *s)
 {
-	uint32_t at[WRITERS];
+	uint32_t at[WRITERS] = {0};
 
+	s->branches = 0;
 	for (uint32_t i = 0; i < s->writers; i++)
 		at[i] = table->writer[i].begin;
 	return try_orders(s, at, 0);
@@ -449,6 +453,15 @@ static bool is_own(struct search *s)
 	return has_checksum(s, 0);
 }
 
+static bool may_have_other_orders(const struct search *s)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->writers; i++)
+		n += table->writer[i].n;
+	return s->writers > 1 && n <= ORDERED;
+}
+
 static bool find_with_given(struct search *s)
 {
 	gather(s);
@@ -459,7 +472,7 @@ static bool find_with_given(struct search *s)
 		return false;
 	for (int last = 0; last < (s->own || s->before ? 2 : 1); last++) {
 		s->own_last = last;
-		if (try_all(s, false) || (s->writers > 1 && try_all(s, true)))
+		if (try_all(s, false) || (may_have_other_orders(s) && try_all(s, true)))
 			return true;
 	}
 	return false;

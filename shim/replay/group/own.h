@@ -53,14 +53,13 @@ struct sr_piece {
 	const void *p;
 	uint32_t length;
 };
-/* Writes at most SR_GROUP_PIECES pieces one after the other, with one system call. */
-#define SR_GROUP_PIECES 4
+/* Writes n pieces one after the other. */
 void sr_group_write_pieces(uint64_t at, const struct sr_piece *pieces, uint32_t n);
 /* The same for the program's memory, which may be protected: see sr_group_copy. */
 void sr_group_write_memory(uint64_t at, const void *p, size_t n);
 /*
  * Copies the program's memory as the program has seen it.  In an exposed region a plain load
- * would fault, and would count as an access of the program.
+ * would fault, and would count as an access of the program.  Memory that is not there any more is copied as zeros.
  */
 void sr_group_copy(void *to, const void *from, size_t n);
 /* Frees the pages of the file that lie wholly in the range. */
@@ -73,6 +72,10 @@ void sr_group_has_ended(uint32_t member);
 
 /* The thread has entered this call. */
 void sr_progress_enter(uint32_t thread, uint64_t sn);
+/* ... or has come to this stop behind it (sr_group_stop). */
+void sr_progress_stop(uint32_t thread, uint64_t sn, uint64_t stop);
+/* ... or one for which nobody waits; others see that this process is not stuck. */
+void sr_progress_move(void);
 
 /*
  * A post begins: counts a new tick of this process.  The caller then adds the requests and calls
@@ -84,7 +87,7 @@ struct sr_group_origin sr_progress_post(const struct sr_thread *t);
 struct sr_group_origin sr_progress_now(const struct sr_thread *t, uint64_t *knows);
 
 /*
- * Waits until another member's thread has entered that call, and takes over the ticks that this
+ * Waits until another member's thread has come there, and takes over the ticks that this
  * thread knew then.  Returns false if that member ended before.
  */
 bool sr_progress_wait(struct sr_thread *t, const struct sr_group_wait *w);
@@ -174,7 +177,7 @@ void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *o
 /* Reads message `number`, which must have been posted. */
 void sr_channel_message(const struct sr_group_channel *c, uint64_t number,
 			struct sr_group_message *m);
-/* Reads n bytes of the message, from offset `from` on. */
+/* Reads n bytes of the message, from offset `from` on, into memory of the shim's own. */
 void sr_channel_bytes(const struct sr_group_channel *c, const struct sr_group_message *m,
 		      uint32_t from, void *p, uint32_t n);
 /* The receiver no longer needs this message or those before it. */
@@ -186,9 +189,8 @@ void sr_channel_release(struct sr_group_channel *c, const struct sr_group_messag
 void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
 		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_transfer_by *by,
 		    const struct sr_piece *pieces, uint32_t n);
-/* Adds an atomic operation on 8 bytes; its result follows later.  Returns its number. */
-uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin,
-			       uint64_t addr);
+/* Adds an atomic operation on 8 bytes, perhaps a compare-swap; its result follows later.  Returns its number. */
+uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin, uint64_t addr, const uint64_t *swap);
 /* The number of writes so far to the member's memory. */
 uint64_t sr_history_writes(uint32_t member);
 /* Reads writes to the member's memory, from this number on, at most n; returns how many. */
@@ -242,7 +244,9 @@ enum sr_sharing {
 
 /* What else may have landed in the memory of a receive, and over its message. */
 struct sr_landing {
-	enum sr_sharing sharing;
+	/* Asked only where bytes differ: it goes through all receives that are posted. */
+	enum sr_sharing (*sharing)(const void *receives, uint64_t addr, uint32_t n);
+	const void *receives;
 	uint64_t fetched_after; /* what this process fetched and had not got at that end: fetches.h */
 };
 

@@ -98,7 +98,8 @@ static void post(struct sr_thread *t, struct sr_request_qp *q, struct sr_request
 		sr_history_add((uint32_t)q->peer, origin, SR_GROUP_BYTES, r->remote_addr, by,
 			       pieces, n);
 	if (does & SR_OP_ATOMIC)
-		r->change = sr_history_add_atomic((uint32_t)q->peer, origin, r->remote_addr);
+		r->change = sr_history_add_atomic((uint32_t)q->peer, origin, r->remote_addr,
+						  r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? &r->swap : NULL);
 	if (!(does & SR_OP_RECEIVED) || !q->out)
 		return;
 	/* A WRITE with immediate data consumes a receive, but brings no bytes to its buffers. */

@@ -145,31 +145,46 @@ static void wake(struct sr_group_member *m)
 }
 
 /*
- * Does any thread sleep until this call is entered?  The first caller that sees an announcement
+ * Does any thread sleep until this is reached?  The first caller that sees an announcement
  * removes it, so only one wakes the sleepers.
  */
-static bool is_awaited(struct sr_group_member *m, uint32_t thread, uint64_t sn)
+static bool is_awaited(struct sr_group_member *m, uint32_t thread, uint64_t reached)
 {
 	uint64_t awaited = atomic_load(&m->awaited[thread]);
 
-	return (awaited && awaited <= sn && atomic_exchange(&m->awaited[thread], 0)) ||
+	return (awaited && awaited <= reached && atomic_exchange(&m->awaited[thread], 0)) ||
 	       atomic_load(&m->sleepers);
 }
 
-void sr_progress_enter(uint32_t thread, uint64_t sn)
+static void reach(uint32_t thread, uint64_t reached)
 {
 	struct sr_group_member *m = self();
 
-	if (thread >= SR_REPLAY_THREADS)
+	if (thread >= SR_REPLAY_THREADS || reached <= atomic_load_explicit(&m->reached[thread], memory_order_relaxed))
 		return;
 	/*
 	 * No wakeup is lost: the sleeper announces itself and then checks; this thread stores
 	 * and then reads the announcements.
 	 */
-	atomic_store(&m->entered[thread], sn);
+	atomic_store(&m->reached[thread], reached);
 	atomic_fetch_add_explicit(&m->moves, 1, memory_order_relaxed);
-	if (is_awaited(m, thread, sn))
+	if (is_awaited(m, thread, reached))
 		wake(m);
+}
+
+void sr_progress_enter(uint32_t thread, uint64_t sn)
+{
+	reach(thread, sr_group_reached(sn, 0));
+}
+
+void sr_progress_stop(uint32_t thread, uint64_t sn, uint64_t stop)
+{
+	reach(thread, sr_group_reached(sn, stop));
+}
+
+void sr_progress_move(void)
+{
+	atomic_fetch_add_explicit(&self()->moves, 1, memory_order_relaxed);
 }
 
 struct wanted {
@@ -327,7 +342,7 @@ void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *arg
 bool sr_progress_wait(struct sr_thread *t, const struct sr_group_wait *w)
 {
 	struct sr_group_member *m = &sr_group_memory->member[w->member];
-	const struct wanted wanted = {m, &m->entered[w->thread], w->sn, &m->awaited[w->thread]};
+	const struct wanted wanted = {m, &m->reached[w->thread], sr_group_reached(w->sn, w->stop), &m->awaited[w->thread]};
 
 	if (!wait_for(t, &wanted, w->thread, w->sn))
 		return false;
@@ -347,7 +362,7 @@ bool sr_progress_wait_posted(struct sr_thread *t, const struct sr_group_channel 
 	struct sr_group_member *m = &sr_group_memory->member[c->key.from];
 	const struct wanted wanted = {m, &c->posted, messages, NULL};
 
-	return wait_for(t, &wanted, 0, atomic_load(&m->entered[0]) + 1);
+	return wait_for(t, &wanted, 0, sr_group_reached_sn(atomic_load(&m->reached[0])) + 1);
 }
 
 void sr_progress_linger(void)

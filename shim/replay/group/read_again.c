@@ -5,17 +5,19 @@
 
 #include "logd/base/checksum.h"
 #include "logd/base/page.h"
-#include "logd/base/rawsys.h"
-#include "shim/memory/heap.h"
+#include "shim/memory/room.h"
 #include "shim/replay/group/own.h"
 #include "shim/replay/group/search.h"
 
 #define PAGES   (1u << 18) /* a power of two; pages of a member that are written to */
 #define ENTRIES 16384      /* writes that a candidate may consist of */
 #define UNKNOWN 1024       /* of these in one page, not known to have been before: the first ones */
-#define LAYERS  4          /* so many known writes over each byte are gathered */
+#define UNSEEN  1024       /* known to have been before, and not found yet: so many count for no layer */
+#define LAYERS  4          /* so many writes over each byte are gathered that an earlier READ has found */
 #define WRITERS 64
 #define TRIES   4096
+#define MIXED   65536 /* ... of those where each writer has what is known or what was seen, and one any other cut */
+#define PAIRS   262144 /* ... of those where two writers have any cut, and the others what was seen */
 #define FIRST   8 /* candidates, while other members may still write what is looked for */
 
 /*
@@ -30,11 +32,14 @@ struct link {
 struct head {
 	uint64_t page; /* 0: free */
 	uint64_t last;
+	uint8_t *written; /* how often each of its bytes was, LAYERS at most */
 };
 
 struct index {
 	uint64_t indexed; /* so many writes are in it */
 	struct head heads[PAGES];
+	uint8_t *counts; /* of pages: what is left of a mapping */
+	uint32_t counts_n;
 	struct link links[SR_GROUP_WRITES];
 };
 
@@ -48,6 +53,8 @@ struct entry {
 struct writer {
 	int32_t member;
 	uint32_t n, known; /* its entries; of these, known to have been before */
+	uint32_t seen;     /* ... and found by an earlier READ */
+	uint32_t least, base, most; /* of these are tried, those next to `base` first */
 	uint32_t cut;      /* the candidate has so many */
 };
 
@@ -58,6 +65,8 @@ static struct table {
 	struct entry sorting[ENTRIES];
 	uint64_t unknown[UNKNOWN];
 	uint8_t layers[SR_READ_AGAIN_MOST];
+	/* Of each member's memory, by writer: the last of its writes that a READ of this process has found. */
+	uint64_t seen[SR_GROUP_MEMBERS][SR_GROUP_MEMBERS];
 } *table;
 
 struct search {
@@ -66,26 +75,21 @@ struct search {
 	uint8_t *bytes;
 	uint64_t knows[SR_GROUP_MEMBERS];
 	uint32_t n; /* entries */
-	uint32_t left; /* bytes with fewer layers than are wanted */
+	uint32_t left; /* layers of all bytes of the page that are still wanted */
+	uint32_t unseen;
+	uint32_t touched; /* bytes that entries have */
 	uint32_t writers;
 	struct writer writer[WRITERS];
+	const struct entry *top; /* the candidate has it over all others; NULL: in its place */
 	uint32_t tries, most; /* candidates: so far, and at most */
 };
-
-static void *map(size_t size)
-{
-	void *p = sr_sys_mmap(sr_heap_place_mapping(size), size, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return sr_sys_is_error(p) ? NULL : p;
-}
 
 static bool begin(uint32_t member)
 {
 	if (!table)
-		table = map(sizeof(*table));
+		table = sr_map_zeroed(sizeof(*table));
 	if (table && !table->of[member])
-		table->of[member] = map(sizeof(struct index));
+		table->of[member] = sr_map_zeroed(sizeof(struct index));
 	return table && table->of[member];
 }
 
@@ -106,15 +110,34 @@ static struct head *head_of(struct index *x, uint64_t page)
 	return NULL;
 }
 
+/* Counts of a page's bytes, all 0; NULL: no memory. */
+static uint8_t *new_counts(struct index *x)
+{
+	const uint32_t pages = 256;
+
+	if (!x->counts_n) {
+		x->counts = sr_map_zeroed(pages * PAGE);
+		x->counts_n = x->counts ? pages : 0;
+	}
+	return x->counts_n ? x->counts + PAGE * --x->counts_n : NULL;
+}
+
+static void count_written(uint8_t *written, const struct link *l)
+{
+	for (uint32_t i = l->from; i < l->end; i++)
+		written[i] += written[i] < LAYERS;
+}
+
 static void add_link(struct index *x, const struct sr_group_write *w, uint64_t number)
 {
 	struct head *h = head_of(x, sr_page_down(w->addr));
 
-	if (!h || sr_group_is_no_change(w->kind))
+	if (!h || sr_group_is_no_change(w->kind) || (!h->page && !(h->written = new_counts(x))))
 		return;
 	h->page = sr_page_down(w->addr);
 	*link_of(x, number) = (struct link){
 	    .before = h->last, .from = (uint16_t)(w->addr % PAGE), .end = (uint16_t)(w->addr % PAGE + w->length)};
+	count_written(h->written, link_of(x, number));
 	h->last = number;
 }
 
@@ -144,11 +167,19 @@ static int writer_of(struct search *s, int32_t member)
 	return (int)s->writers++;
 }
 
+/* A READ of this process has found it, or a later one of its writer. */
+static bool is_seen(const struct search *s, const struct entry *e)
+{
+	return e->number <= table->seen[s->r->member][s->writer[e->writer].member];
+}
+
 static void count_layers(struct search *s, const struct entry *e)
 {
 	for (uint32_t i = e->from; i < e->from + e->length; i++)
-		if (table->layers[i] < LAYERS)
-			s->left -= ++table->layers[i] == LAYERS;
+		if (table->layers[i]) {
+			table->layers[i]--;
+			s->left--;
+		}
 }
 
 static void add(struct search *s, const struct sr_group_write *w, uint64_t number)
@@ -169,8 +200,18 @@ static void add(struct search *s, const struct sr_group_write *w, uint64_t numbe
 			    .writer = (uint32_t)of,
 			    .known = w->origin.tick <= s->knows[w->origin.member]};
 	s->n++;
-	if (e->known)
+	if (e->known && (is_seen(s, e) || s->unseen++ >= UNSEEN))
 		count_layers(s, e);
+}
+
+/* Of each byte as many as were ever written there, and LAYERS at most. */
+static void want_layers(struct search *s, uint64_t page, const uint8_t *written)
+{
+	uint64_t from = page > s->r->addr ? page : s->r->addr, end = s->r->addr + s->r->length;
+
+	s->left = 0;
+	for (uint64_t at = from; written && at < end && at < page + PAGE; at++)
+		s->left += table->layers[at - s->r->addr] = written[at - page];
 }
 
 /* From the last one back: those that are not known come first, of which the last that are met are the first of all. */
@@ -179,14 +220,14 @@ static void gather_page(struct search *s, uint64_t page)
 	uint32_t member = s->r->member;
 	struct head *h = head_of(s->index, page);
 	uint64_t number = h && h->page ? h->last : 0, unknown = 0;
-	uint64_t from = s->r->addr > page ? s->r->addr - page : 0, end = s->r->addr + s->r->length - page;
-	uint32_t left = s->left, here = (uint32_t)((end < PAGE ? end : PAGE) - from);
+	uint64_t end = s->r->addr + s->r->length - page;
 
-	for (; number && number + SR_GROUP_WRITES > s->index->indexed && left - s->left < here; ) {
+	want_layers(s, page, h && h->page ? h->written : NULL);
+	while (number && number + SR_GROUP_WRITES > s->index->indexed && s->left) {
 		const struct link *l = link_of(s->index, number);
 		struct sr_group_write w;
 
-		if (l->from < end && from < l->end && sr_history_read(member, number, &w, 1)) {
+		if (l->from < end && s->r->addr < page + l->end && sr_history_read(member, number, &w, 1)) {
 			if (w.origin.tick <= s->knows[w.origin.member])
 				add(s, &w, number);
 			else
@@ -230,88 +271,304 @@ static void sort(struct search *s)
 
 static void gather(struct search *s)
 {
-	s->n = s->writers = 0;
-	s->left = s->r->length;
+	s->n = s->writers = s->unseen = 0;
 	memset(table->layers, 0, s->r->length);
 	for (uint64_t page = sr_page_down(s->r->addr); page < s->r->addr + s->r->length; page += PAGE)
 		gather_page(s, page);
 	sort(s);
+	memset(table->layers, 0, s->r->length);
+	for (uint32_t i = 0; i < s->n; i++)
+		memset(table->layers + table->entries[i].from, 1, table->entries[i].length);
+	s->touched = 0;
+	for (uint32_t i = 0; i < s->r->length; i++)
+		s->touched += table->layers[i];
 	for (uint32_t i = 0; i < s->n; i++) {
 		struct entry *e = &table->entries[i];
 
 		e->k = s->writer[e->writer].n++;
 		s->writer[e->writer].known += e->known;
+		s->writer[e->writer].seen += is_seen(s, e);
+	}
+}
+
+/*
+ * The writes of one queue pair land in their order: what a READ has found, a later one finds, too, and of its own process just
+ * what it had posted before.
+ */
+static void limit_in_order(struct search *s)
+{
+	for (uint32_t i = 0; i < s->writers; i++) {
+		struct writer *w = &s->writer[i];
+		bool is_own = (uint32_t)w->member == sr_group_self && s->r->member != sr_group_self;
+
+		w->least = is_own || w->seen > w->known ? w->known : w->seen;
+		w->most = is_own ? w->known : w->n;
+	}
+}
+
+/* A writer may have several queue pairs. */
+static void limit_by_entries(struct search *s)
+{
+	for (uint32_t i = 0; i < s->writers; i++) {
+		s->writer[i].least = 0;
+		s->writer[i].most = s->writer[i].n;
+	}
+}
+
+static void note_seen(const struct search *s)
+{
+	for (uint32_t i = 0; i < s->n; i++) {
+		const struct entry *e = &table->entries[i];
+		uint64_t *seen = &table->seen[s->r->member][s->writer[e->writer].member];
+
+		if (e->k < s->writer[e->writer].cut && e->number > *seen)
+			*seen = e->number;
 	}
 }
 
 /* ------------------------------------------------------------------------ candidates */
 
+/* Puts what the entry has of bytes that no later one has; how many. */
+static uint32_t put_below(struct search *s, const struct entry *e)
+{
+	uint8_t *covered = table->layers + e->from;
+	uint32_t put = 0;
+
+	for (uint32_t i = 0, n; i < e->length; i += n) {
+		for (n = 1; i + n < e->length && covered[i + n] == covered[i];)
+			n++;
+		if (covered[i])
+			continue;
+		sr_history_bytes(s->r->member, e->at + i, s->bytes + e->from + i, n);
+		memset(covered + i, 1, n);
+		put += n;
+	}
+	return put;
+}
+
 /* What no member has written is as it was when the memory was registered, and zero (contents.c). */
 static bool fits(struct search *s)
 {
+	uint32_t left = s->touched;
+
 	s->tries++;
 	memset(s->bytes, 0, s->r->length);
-	for (uint32_t i = 0; i < s->n; i++) {
+	memset(table->layers, 0, s->r->length);
+	if (s->top)
+		left -= put_below(s, s->top);
+	for (uint32_t i = s->n; i-- && left;) {
 		const struct entry *e = &table->entries[i];
 
 		if (e->k < s->writer[e->writer].cut)
-			sr_history_bytes(s->r->member, e->at, s->bytes + e->from, e->length);
+			left -= put_below(s, e);
 	}
 	return !((sr_checksum(s->bytes, s->r->length, 0) ^ s->r->checksum) & s->r->mask);
 }
 
-/* The k-th cut to be tried: as known, one more, one fewer, two more, ...  False: there is no such one. */
+/* How many cuts may be tried beside the known one. */
+static uint32_t others(const struct writer *w)
+{
+	return w->most - w->least;
+}
+
+/* The k-th cut to be tried: the base, one more, one fewer, two more, ... and then those that are left on one side. */
 static bool set_cut(struct writer *w, uint32_t k)
 {
-	int64_t cut = (int64_t)w->known + (k % 2 ? (int64_t)(k + 1) / 2 : -(int64_t)(k / 2));
+	uint32_t more = w->most - w->base, fewer = w->base - w->least, both = more < fewer ? more : fewer;
 
-	if (cut < 0 || cut > w->n)
+	if (k > others(w))
 		return false;
-	w->cut = (uint32_t)cut;
+	if (k <= 2 * both)
+		w->cut = k % 2 ? w->base + (k + 1) / 2 : w->base - k / 2;
+	else
+		w->cut = more > fewer ? w->base + (k - both) : w->base - (k - both);
 	return true;
 }
 
-static void set_known(struct search *s)
+static void set_base(struct search *s)
 {
 	for (uint32_t i = 0; i < s->writers; i++)
-		s->writer[i].cut = s->writer[i].known;
+		s->writer[i].cut = s->writer[i].base;
 }
 
-/* One writer has more or fewer than are known. */
-static bool try_one(struct search *s)
+/* One writer has more or fewer than its base. */
+static bool try_one(struct search *s, uint32_t all)
 {
-	for (uint32_t k = 1; k < 2 * ENTRIES && s->tries < s->most; k++)
+	set_base(s);
+	for (uint32_t k = 1; k <= all && s->tries < s->most; k++)
 		for (uint32_t i = 0; i < s->writers; i++) {
 			if (set_cut(&s->writer[i], k) && fits(s))
 				return true;
-			s->writer[i].cut = s->writer[i].known;
+			s->writer[i].cut = s->writer[i].base;
 		}
 	return false;
 }
 
-/* Several have: `away` is how many steps all of them are together. */
+static uint32_t others_from(const struct search *s, uint32_t i)
+{
+	uint32_t n = 0;
+
+	for (; i < s->writers; i++)
+		n += others(&s->writer[i]);
+	return n;
+}
+
+/* The writers from this one on have more or fewer than their bases: `away` is how many steps all of them are together. */
 static bool try_away(struct search *s, uint32_t i, uint32_t away)
 {
+	uint32_t left;
+
 	if (i == s->writers)
-		return !away && fits(s);
-	for (uint32_t k = i + 1 < s->writers ? 0 : away; k <= away && s->tries < 2 * s->most; k++)
-		if (set_cut(&s->writer[i], k) && try_away(s, i + 1, away - k))
+		return fits(s);
+	left = others_from(s, i + 1);
+	for (uint32_t k = away > left ? away - left : 0; k <= away && s->tries < s->most && set_cut(&s->writer[i], k); k++)
+		if (try_away(s, i + 1, away - k))
 			return true;
 	return false;
 }
 
-static bool find(struct search *s)
+static bool try_all(struct search *s)
 {
-	gather(s);
-	set_known(s);
+	uint32_t all = others_from(s, 0);
+
 	s->tries = 0;
-	if (fits(s) || try_one(s))
+	set_base(s);
+	if (fits(s) || try_one(s, all))
 		return true;
 	s->tries = 0;
-	for (uint32_t away = 2; s->writers > 1 && away <= 32 && s->tries < s->most; away++)
+	for (uint32_t away = 2; away <= all && s->tries < s->most; away++)
 		if (try_away(s, 0, away))
 			return true;
 	return false;
+}
+
+/* All that is known to have been before. */
+static void begin_at_known(struct search *s)
+{
+	for (uint32_t i = 0; i < s->writers; i++)
+		s->writer[i].base = s->writer[i].known;
+}
+
+/* Limited to what is tried. */
+static uint32_t seen_of(const struct writer *w)
+{
+	return w->seen < w->least ? w->least : w->seen > w->most ? w->most : w->seen;
+}
+
+/*
+ * Nothing but what an earlier READ has found.  What is known to have been before the READ's completion may have come behind
+ * the READ: where its process or the device was interrupted in between, that is all that the others did meanwhile.
+ */
+static void begin_at_seen(struct search *s)
+{
+	for (uint32_t i = 0; i < s->writers; i++)
+		s->writer[i].base = seen_of(&s->writer[i]);
+}
+
+static bool try_both(struct search *s)
+{
+	begin_at_known(s);
+	if (try_all(s))
+		return true;
+	begin_at_seen(s);
+	return try_all(s);
+}
+
+/* Some writers may have come behind the READ. Each set bit takes one of them as such. False: there are fewer. */
+static bool begin_at_mixed(struct search *s, uint32_t behind)
+{
+	for (uint32_t i = 0; i < s->writers; i++) {
+		struct writer *w = &s->writer[i];
+
+		w->base = w->known;
+		if (seen_of(w) == w->known)
+			continue;
+		if (behind & 1)
+			w->base = seen_of(w);
+		behind >>= 1;
+	}
+	return !behind;
+}
+
+/*
+ * Of processes that take turns on few processors, some had their turn before the READ, and some behind it; of one the READ
+ * came in the middle.
+ */
+static bool try_mixed(struct search *s)
+{
+	uint32_t all = others_from(s, 0), most = s->most;
+	bool found = false;
+
+	s->tries = 0;
+	s->most = MIXED;
+	for (int one = 0; one < 2 && !found; one++)
+		for (uint32_t behind = 1; begin_at_mixed(s, behind) && s->tries < s->most && !found; behind++) {
+			set_base(s);
+			found = one ? try_one(s, all) : fits(s);
+		}
+	s->most = most;
+	return found;
+}
+
+/* All cuts of two writers. */
+static bool try_pair(struct search *s, struct writer *a, struct writer *b)
+{
+	for (uint32_t i = 1; set_cut(a, i); i++)
+		for (uint32_t k = 1; s->tries < s->most && set_cut(b, k); k++)
+			if (fits(s))
+				return true;
+	a->cut = a->base;
+	b->cut = b->base;
+	return false;
+}
+
+/* Of the words of a place hardly more than three change at a time, the process's own among them: shim/verbs/scattered.h. */
+static bool try_pairs(struct search *s)
+{
+	uint32_t most = s->most;
+	bool found = false;
+
+	begin_at_seen(s);
+	set_base(s);
+	s->tries = 0;
+	s->most = PAIRS;
+	for (uint32_t i = 0; i < s->writers; i++)
+		for (uint32_t k = i + 1; k < s->writers && !found; k++)
+			found = try_pair(s, &s->writer[i], &s->writer[k]);
+	s->most = most;
+	return found;
+}
+
+/* Of writes over each other which nothing orders any may be the last. */
+static bool try_tops(struct search *s)
+{
+	bool found = false;
+
+	begin_at_known(s);
+	set_base(s);
+	s->tries = 0;
+	for (uint32_t i = s->n; i-- && s->tries < s->most && !found;) {
+		s->top = &table->entries[i];
+		found = fits(s);
+	}
+	s->top = NULL;
+	return found;
+}
+
+static bool find(struct search *s)
+{
+	bool found;
+
+	gather(s);
+	limit_in_order(s);
+	found = try_both(s) || (s->most == TRIES && (try_tops(s) || try_mixed(s) || try_pairs(s)));
+	if (!found) {
+		limit_by_entries(s);
+		found = try_both(s);
+	}
+	if (found)
+		note_seen(s);
+	return found;
 }
 
 /* --------------------------------------------------------------------------- waiting */
@@ -324,7 +581,7 @@ static bool find_again(void *search)
 	return find(s);
 }
 
-bool sr_read_again(const struct sr_thread *t, const struct sr_read_again *r, uint8_t *bytes)
+bool sr_read_again(const struct sr_thread *t, const struct sr_read_again *r, uint8_t *bytes, bool *by_several)
 {
 	struct search s = {.r = r, .bytes = bytes, .most = FIRST};
 
@@ -338,6 +595,7 @@ bool sr_read_again(const struct sr_thread *t, const struct sr_read_again *r, uin
 	s.most = TRIES;
 	if (find_again(&s))
 		return true;
+	*by_several = s.writers > 1;
 	sr_search_in_vain();
 	return false;
 }

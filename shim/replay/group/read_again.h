@@ -5,10 +5,11 @@
  * The owner of the memory stores there again, and members write there again: history.c has both.  How much of it the READ
  * found, the trace does not say: it has a checksum.  So the cut is searched for, as in landed.h: for each member, up to which
  * of its writes and stores.  The first candidate is all that is known to have been posted or stored before the READ's
- * completion; then come those in which one member has more of them, or fewer; then those in which several do.
+ * completion; then come those in which one member has more of them, or fewer; then those in which several do.  Then the same,
+ * beginning with what an earlier READ has found.
  *
- * Atomics whose results are not known yet are left out: they are of others, and mostly have changed nothing (a lock that was
- * taken).  If nothing comes to the checksum, it is waited for more, and for results of atomics.
+ * Of atomics whose results are not known yet, which are of others, only the compare-swaps are tried, as writes.  If nothing
+ * comes to the checksum, it is waited for more, and for results of atomics.
  *
  * The recorder leaves nothing out that the owner could have changed unseen: sr_clocks_unwatched().
  */
@@ -29,7 +30,10 @@ struct sr_read_again {
 	uint64_t checksum, mask;
 };
 
-/* Stores what was found in `bytes`; false: nothing has the checksum.  With sr_group_lock. */
-bool sr_read_again(const struct sr_thread *t, const struct sr_read_again *r, uint8_t *bytes);
+/*
+ * Stores what was found in `bytes`; false: nothing has the checksum, and whether several members write there.  With
+ * sr_group_lock.
+ */
+bool sr_read_again(const struct sr_thread *t, const struct sr_read_again *r, uint8_t *bytes, bool *by_several);
 
 #endif

@@ -15,11 +15,21 @@
 
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
+#include "shim/replay/group/fetched_before.h"
 #include "shim/replay/group/fetches.h"
 #include "shim/replay/group/own.h"
 #include "replay/abi/group.h"
 #include "shim/exposed/exposed.h"
+#include "shim/kernel/guarded.h"
 #include "shim/threads/main_stack.h"
+
+/* It is then in the group's file, also if the process is killed. */
+static void keep(const struct sr_found_value *f)
+{
+	struct sr_group_member *self = &sr_group_memory->member[sr_group_self];
+
+	sr_group_write_own(sr_group_found_at(sr_group_self) + atomic_fetch_add(&self->found, sizeof(*f)), f, sizeof(*f));
+}
 
 static void report(const struct sr_value *v, uint32_t from, uint32_t length,
 		   const struct sr_group_origin *o, uint16_t flags)
@@ -42,7 +52,7 @@ static void report(const struct sr_value *v, uint32_t from, uint32_t length,
 		f.producer_sn = o->sn;
 		f.request = (uint16_t)o->request;
 	}
-	sr_syscall(SYS_write, sr_group_control->found_fd, SR_ARG(&f), sizeof(f), 0, 0, 0);
+	keep(&f);
 }
 
 void sr_value_from_outside(const struct sr_value *v)
@@ -188,9 +198,9 @@ void sr_value_received(const struct sr_value *v, struct sr_group_channel *c,
 		       const struct sr_group_message *m, uint32_t from, const struct sr_landing *landing)
 {
 	struct difference d = compare(v, c, m, from);
+	enum sr_sharing sharing = d.any ? landing->sharing(landing->receives, v->addr, v->length) : SR_NOT_SHARED;
 
-	if (!d.any || landing->sharing == SR_SHARED_SHIFTED ||
-	    (landing->sharing == SR_SHARED_ALIKE && is_overwritten(v, c, m, from, d))) {
+	if (!d.any || sharing == SR_SHARED_SHIFTED || (sharing == SR_SHARED_ALIKE && is_overwritten(v, c, m, from, d))) {
 		report(v, 0, v->length, &m->origin, d.any ? SR_FOUND_SEVERAL : 0);
 		return;
 	}
@@ -210,7 +220,13 @@ void sr_value_is_header(const struct sr_value *v, const struct sr_group_message 
 void sr_value_produced(const struct sr_value *v, struct sr_group_channel *c,
 		       const struct sr_group_message *m, uint32_t from)
 {
-	sr_channel_bytes(c, m, from, (void *)v->bytes, v->length);
+	static uint8_t bytes[PIECE];
+
+	for (uint32_t at = 0, n; at < v->length; at += n) {
+		n = v->length - at < PIECE ? v->length - at : PIECE;
+		sr_channel_bytes(c, m, from + at, bytes, n);
+		sr_guarded_copy((uint8_t *)v->bytes + at, bytes, n);
+	}
 	report(v, 0, v->length, &m->origin, 0);
 }
 
@@ -223,15 +239,15 @@ static uint32_t to_page_end(uint64_t addr)
 
 /*
  * Stores a sample in the group's memory and reports it as pending, with its place there.
- * producers.c resolves it when all ranks have ended.
+ * producers.c resolves it when all ranks have ended.  Where its bytes are.
  */
-static void put_off(const struct sr_value *v, uint32_t from, struct sr_group_sample *l,
+static uint64_t put_off(const struct sr_value *v, uint32_t from, struct sr_group_sample *l,
 		    const uint64_t *knows, const uint8_t *bytes, const uint8_t *before)
 {
 	struct sr_group_member *self = &sr_group_memory->member[sr_group_self];
-	size_t known = sr_group_memory->members * sizeof(*knows);
-	uint64_t place = atomic_fetch_add(
-	    &self->sampled, sizeof(*l) + known + (before ? 2 : 1) * (uint64_t)l->length);
+	const size_t known = sr_group_memory->members * sizeof(*knows);
+	const uint32_t n = l->bytes_at ? 0 : l->length;
+	uint64_t place = atomic_fetch_add(&self->sampled, sizeof(*l) + known + (before ? 2 : 1) * (uint64_t)n);
 	uint64_t at = sr_group_samples_at(sr_group_self) + place;
 	struct sr_found_value f = {
 	    .sn = v->t->sn,
@@ -247,17 +263,16 @@ static void put_off(const struct sr_value *v, uint32_t from, struct sr_group_sam
 	l->writes = sr_history_writes(sr_group_self);
 	sr_group_write_pieces(
 	    at,
-	    (struct sr_piece[]){
-		{l, sizeof(*l)}, {knows, (uint32_t)known}, {bytes, l->length}, {before, l->length}},
-	    before ? 4 : 3);
-	sr_syscall(SYS_write, sr_group_control->found_fd, SR_ARG(&f), sizeof(f), 0, 0, 0);
+	    (struct sr_piece[]){{l, sizeof(*l)}, {knows, (uint32_t)known}, {bytes, n}, {before, n}}, before ? 4 : 3);
+	keep(&f);
+	return place + sizeof(*l) + known;
 }
 
 void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote_addr,
 		      const struct sr_group_origin *request, uint64_t later)
 {
 	static uint8_t bytes[PAGE];
-	uint64_t knows[SR_GROUP_MEMBERS];
+	uint64_t knows[SR_GROUP_MEMBERS], bytes_at;
 	struct sr_group_sample l = {
 	    .origin = *request,
 	    .posted = sr_progress_now(v->t, knows).tick,
@@ -271,7 +286,10 @@ void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote
 		    v->length - at < to_page_end(l.addr) ? v->length - at : to_page_end(l.addr);
 		l.overlaid = sr_fetch_from(later, v->addr + at, l.length);
 		sr_group_copy(bytes, v->bytes + at, l.length);
-		put_off(v, at, &l, knows, bytes, NULL);
+		l.bytes_at = sr_fetched_before(&l, bytes);
+		bytes_at = put_off(v, at, &l, knows, bytes, NULL);
+		if (!l.bytes_at)
+			sr_fetched_note(&l, bytes_at);
 	}
 }
 
