@@ -42,7 +42,7 @@
 
 /*
  * The completions of the poll with this SN are of this queue pair's receive (1) or send queue (0).  qp_num SR_PICK_LEFT_OUT:
- * nobody knows, because the trace of the rank `receives` ends early.
+ * nobody knows that, or what came, because the trace of the rank `receives` ends early.
  */
 struct sr_replay_pick {
 	uint64_t sn;
@@ -120,6 +120,7 @@ struct sr_replay_output {
 #define SR_UNCOMPARED_THREAD 8u /* done by a thread that is neither recorded nor replayed */
 #define SR_UNCOMPARED_CALL   16u /* done by a system call that sreplay knows nothing of */
 #define SR_UNCOMPARED_SHARED 32u /* stored into a file that is memory which processes share */
+#define SR_UNCOMPARED_KILLED 64u /* stored into a mapped file, and compared unless the process is killed before */
 
 struct sr_replay_report {
 	uint32_t thread;
@@ -186,7 +187,6 @@ struct sr_replay_control {
 	int32_t rings_fd;   /* the memfd with a ring for each recorded thread (logd/ring) */
 	uint32_t ring_bytes; /* of a ring's data */
 	uint32_t ring_of[SR_REPLAY_THREADS]; /* by thread number: its ring's place there, from 1; 0: it was not recorded */
-	int32_t found_fd;                     /* receives struct sr_found_value; -1: none */
 	int32_t group_fd;                     /* of the group's memory (group.h); -1: none */
 	uint32_t member;                      /* this process's number in the group */
 	bool stdout_line_buffered;
@@ -230,7 +230,7 @@ struct sr_replay_control {
 	_Atomic uint64_t late;
 	_Atomic uint32_t late_thread;
 	_Atomic uint64_t late_sn;
-	uint32_t uncompared;        /* SR_UNCOMPARED_*; at the end */
+	_Atomic uint32_t uncompared; /* SR_UNCOMPARED_* */
 	_Atomic uint32_t reporting; /* id of the thread that writes the report; 0: none yet */
 	_Atomic uint32_t outcome;   /* enum sr_replay_outcome; set when the report is complete */
 	struct sr_replay_report report;
@@ -244,6 +244,7 @@ struct sr_replay_control {
 
 	/* Bytes of the streams, and as far as they are sent: for the command's progress. */
 	_Atomic uint64_t trace_size, trace_read;
+	_Atomic uint32_t nothing_comes; /* no thread of the process can make another call that is in its trace */
 
 	/* enum sr_verdict_kind: from the command's process for this rank to the one for the group. */
 	_Atomic uint32_t verdict;

@@ -132,6 +132,7 @@ struct sr_group_proxy {
  */
 struct sr_group_member {
 	int32_t rank;
+	char name[32]; /* for users */
 	_Atomic uint32_t state; /* enum sr_group_state */
 	_Atomic uint32_t whole;    /* it has reached the end of its program: all its writes are known */
 	_Atomic uint32_t word; /* futex: raised when it moves and others sleep */
@@ -147,6 +148,7 @@ struct sr_group_member {
 	uint64_t writes;         /* entries so far */
 	uint64_t written;        /* bytes so far */
 	_Atomic uint64_t sampled; /* bytes of struct sr_group_sample so far */
+	_Atomic uint64_t found;	  /* bytes of struct sr_found_value so far */
 
 	struct sr_work_items work_items;
 
@@ -156,9 +158,9 @@ struct sr_group_member {
 	_Atomic uint32_t shared_n;
 	struct sr_group_shared shared[SR_GROUP_REGIONS];
 
-	/* By thread: the SN of the call entered last, and the number of positions. */
-	_Atomic uint64_t entered[SR_REPLAY_THREADS];
-	/* The lowest SN that a thread sleeps for; 0: none.  Earlier ones wake nobody. */
+	/* By thread: how far it has come (sr_group_reached), and the number of positions. */
+	_Atomic uint64_t reached[SR_REPLAY_THREADS];
+	/* The lowest that a thread sleeps for; 0: none.  Earlier ones wake nobody. */
 	_Atomic uint64_t awaited[SR_REPLAY_THREADS];
 	_Atomic uint64_t positions[SR_REPLAY_THREADS];
 };
@@ -218,6 +220,7 @@ struct sr_group_message {
 enum sr_group_write_kind {
 	SR_GROUP_BYTES,
 	SR_GROUP_ATOMIC, /* the result is not known yet: it may have written anything */
+	SR_GROUP_SWAP,   /* the result of this compare-swap is not known yet: it has written its bytes, or nothing */
 	SR_GROUP_OWN,    /* stored by the member's CPU, or fetched into its memory */
 	SR_GROUP_UNSEEN, /* stored by the member at an unknown time; has no bytes */
 	SR_GROUP_SHARED, /* never in the file: stored by a CPU through another mapping of this memory */
@@ -226,6 +229,11 @@ enum sr_group_write_kind {
 	SR_GROUP_HEADER,  /* of a datagram of the origin's, which the network has put in front of it; has no bytes */
 	SR_GROUP_ENTERED, /* brought by a completion, but the program may have loaded it before that */
 };
+
+static inline bool sr_group_is_open(uint16_t kind)
+{
+	return kind == SR_GROUP_ATOMIC || kind == SR_GROUP_SWAP;
+}
 
 static inline bool sr_group_has_no_bytes(uint16_t kind)
 {
@@ -252,6 +260,7 @@ struct sr_group_write {
  * Bytes that entered a member: a sample of its own exposed memory, or fetched from
  * another's; within one page.  In the file it is followed by what the member knew of all
  * members (as in a position), by the bytes, and, if seen, by the bytes that were there before.
+ * Bytes that an earlier sample has stand there only.
  */
 struct sr_group_sample {
 	struct sr_group_origin origin; /* of the request that fetched, or of the member's call */
@@ -267,6 +276,7 @@ struct sr_group_sample {
 	 * may have left its variables, and another one is not made in a replay
 	 */
 	uint32_t overlaid;
+	uint64_t bytes_at; /* where the bytes are among the samples; 0: behind this one */
 };
 
 /*
@@ -312,6 +322,12 @@ static inline uint64_t sr_group_samples_at(uint32_t member)
 	return (1ull << 54) + ((uint64_t)member << 40);
 }
 
+/* struct sr_found_value, one after the other. */
+static inline uint64_t sr_group_found_at(uint32_t member)
+{
+	return (1ull << 56) + ((uint64_t)member << 40);
+}
+
 /* The bytes that a member's work item sends. */
 static inline uint64_t sr_group_source_at(uint32_t member)
 {
@@ -349,19 +365,31 @@ struct sr_group_peer {
 	uint32_t reserved;
 };
 
-/* Payload of SR_REC_REPLAY_WAIT: the call that the next one must wait for. */
+/* Payload of SR_REC_REPLAY_WAIT: the call that the next one must wait for, or the stop behind it (sr_group_stop). */
 struct sr_group_wait {
 	int32_t member;
 	uint32_t thread;
 	uint64_t sn;
+	uint64_t stop;
 };
+
+/* A call that a thread has entered, or a stop behind it: a later one has a higher number. */
+static inline uint64_t sr_group_reached(uint64_t sn, uint64_t stop)
+{
+	return sn << 16 | (stop < UINT16_MAX ? stop : UINT16_MAX);
+}
+
+static inline uint64_t sr_group_reached_sn(uint64_t reached)
+{
+	return reached >> 16;
+}
 
 /* Where a rank stands: a process outside the group. */
 #define SR_RANK_OUTSIDE (-1)
 
 /*
- * Who produced the bytes that entered a process.  The replayed process appends these to
- * control->found_fd, in the order in which its threads come to the values; the command resolves
+ * Who produced the bytes that entered a process.  The replayed process appends these to its part of
+ * the group's file, in the order in which its threads come to the values; the command resolves
  * the pending ones and stores the rest in the plan (rank-N/found: the layout is on disk).
  * Each byte of a value record is in exactly one of these.
  */

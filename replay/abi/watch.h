@@ -44,7 +44,14 @@ enum sr_watch_kind {
 	SR_WATCH_POLL,
 	/* From this access to exposed memory on, loads of this page may not be seen one by one.  Once a page. */
 	SR_WATCH_UNSEEN,
+	/*
+	 * Between this call and its next one the thread let others run, or ran beside them: which of their calls its accesses came
+	 * before is not known.  thread SR_WATCH_ALL_THREADS: all threads always run beside each other.
+	 */
+	SR_WATCH_BESIDE,
 };
+
+#define SR_WATCH_ALL_THREADS UINT32_MAX
 
 struct sr_watch_access {
 	uint64_t sn, address;
@@ -52,6 +59,9 @@ struct sr_watch_access {
 	uint64_t caller; /* it is one of the C library's: where that was called, likely; else 0 */
 	uint32_t thread, length;
 	uint32_t fault, kind;
+	uint64_t bytes;  /* the first 8 at most that a load found, or a store left */
+	uint64_t before; /* of a load: these as they were before peers last changed the page there; has_before */
+	uint64_t has_before;
 };
 
 #endif

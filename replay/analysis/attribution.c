@@ -301,7 +301,7 @@ static int load_report(struct attributing *x)
 	sr_plan_group(plan, &group);
 	if (x->values_n)
 		qsort(x->values, x->values_n, sizeof(*x->values), by_place);
-	for (size_t i = 0; i < a->n && group == a->n && !err; i++) {
+	for (size_t i = 0; i < a->n && group >= a->n && !err; i++) {
 		const void *records = NULL;
 		size_t n = 0;
 

@@ -90,11 +90,11 @@ static int take_report(struct sr_graph *g, struct sr_plan *p, size_t rank, struc
 	return ret;
 }
 
-int sr_graph_load(struct sr_graph *g, struct sr_plan *p, struct sr_error *err)
+int sr_graph_load(struct sr_graph *g, const struct sr_trace *t, struct sr_plan *p, struct sr_error *err)
 {
 	int ret = 0;
 
-	*g = (struct sr_graph){0};
+	*g = (struct sr_graph){.trace = t};
 	g->ranks = sr_plan_group(p, &g->n);
 	g->edges = calloc((g->n + 1) * (g->n + 1), sizeof(*g->edges));
 	if (!g->edges)
@@ -129,7 +129,7 @@ void sr_graph_edge_words(const struct sr_graph_edge *e, char *text, size_t size)
 static void print_name(const struct sr_graph *g, size_t i, FILE *out)
 {
 	if (i < g->n)
-		fprintf(out, "rank %d", g->ranks[i]);
+		fprintf(out, "rank %s", sr_trace_rank_name(g->trace, g->ranks[i]));
 	else
 		fprintf(out, "outside");
 }
@@ -168,7 +168,7 @@ void sr_graph_print_dot(const struct sr_graph *g, FILE *out)
 
 	fprintf(out, "digraph sreplay {\n\tnode [shape=circle];\n");
 	for (size_t i = 0; i < g->n; i++)
-		fprintf(out, "\tn%zu [label=\"rank %d\"];\n", i, g->ranks[i]);
+		fprintf(out, "\tn%zu [label=\"rank %s\"];\n", i, sr_trace_rank_name(g->trace, g->ranks[i]));
 	fprintf(out, "\tn%zu [label=\"outside\", style=dashed];\n", g->n);
 	for (size_t from = 0; from <= g->n; from++)
 		for (size_t to = 0; to <= g->n; to++) {
@@ -186,9 +186,14 @@ void sr_graph_print_dot(const struct sr_graph *g, FILE *out)
 	fprintf(out, "}\n");
 }
 
+/* A child has its name in place of a number. */
 static json_t *place_json(const struct sr_graph *g, size_t i)
 {
-	return i < g->n ? json_integer(g->ranks[i]) : json_null();
+	if (i == g->n)
+		return json_null();
+	if (g->ranks[i] >= SR_FIRST_ADOPTED)
+		return json_string(sr_trace_rank_name(g->trace, g->ranks[i]));
+	return json_integer(g->ranks[i]);
 }
 
 static json_t *edge_json(const struct sr_graph *g, size_t from, size_t to)

@@ -18,14 +18,15 @@ struct sr_graph_edge {
 };
 
 struct sr_graph {
+	const struct sr_trace *trace;
 	size_t n;
 	const int32_t *ranks;        /* of the group; the outside is n */
 	struct sr_graph_edge *edges; /* [from][to], n + 1 each */
 	bool replayed;               /* is there a report? */
 };
 
-/* From an open plan, which must outlive it.  0, or -errno and a sentence. */
-int sr_graph_load(struct sr_graph *g, struct sr_plan *p, struct sr_error *err);
+/* From an open plan of the trace; both must outlive it.  0, or -errno and a sentence. */
+int sr_graph_load(struct sr_graph *g, const struct sr_trace *t, struct sr_plan *p, struct sr_error *err);
 void sr_graph_free(struct sr_graph *g);
 
 /* Adds the requests of earlier images of ranks that executed several programs. */

@@ -95,7 +95,8 @@ static void print_node(const struct sr_graph *g, size_t i, FILE *out)
 	fprintf(out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>",
 		i < g->n ? "n" : "n o", p.x, p.y, NODE);
 	if (i < g->n)
-		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\">%d</text>\n", p.x, p.y + 5, g->ranks[i]);
+		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n", p.x, p.y + 5,
+			sr_trace_rank_name(g->trace, g->ranks[i]));
 	else
 		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\">outside</text>\n", p.x, p.y + 5);
 }

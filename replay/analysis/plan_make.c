@@ -30,7 +30,7 @@ struct maker {
 	bool *group;      /* by rank */
 	int32_t *numbers; /* of the group */
 	size_t numbers_n;
-	uint64_t identity, group_hash;
+	uint64_t identity, children, group_hash;
 	struct sr_draft *draft;
 	struct pending *pending;     /* [whose writes][whose values] */
 	bool *wrote; /* [rank][to], the outside behind the ranks */
@@ -43,17 +43,21 @@ struct maker {
 static int take_order(void *argument, const struct sr_found_order *o)
 {
 	struct maker *m = argument;
+	const uint64_t of_sn = o->of.stop ? o->of.sn - 1 : o->of.sn;
+	const uint16_t of_stop = o->of.stop < UINT16_MAX ? (uint16_t)o->of.stop : UINT16_MAX;
 	const struct sr_plan_wait wait = {.sn = o->at.sn,
-					  .for_sn = o->of.sn,
+					  .for_sn = of_sn,
 					  .for_rank = m->links.ranks[o->of_rank].number,
 					  .for_thread = o->of.thread,
-					  .flags = o->flags,
+					  .flags = (uint16_t)o->flags,
+					  .for_stop = of_stop,
 					  .fault = o->at.fault};
-	const struct sr_plan_wake wake = {.sn = o->of.sn,
+	const struct sr_plan_wake wake = {.sn = of_sn,
 					  .their_sn = o->at.sn,
 					  .their_rank = m->links.ranks[o->rank].number,
 					  .their_thread = o->at.thread,
-					  .flags = o->flags,
+					  .flags = (uint16_t)o->flags,
+					  .stop = of_stop,
 					  .their_fault = o->at.fault};
 	int err = sr_draft_add(m->draft, SR_PLAN_WAIT, o->rank, o->at.thread, &wait);
 
@@ -246,13 +250,14 @@ static json_t *group_list(const struct maker *m)
 
 static json_t *summary_of(const struct maker *m, const struct sr_process_counts *c)
 {
-	char identity[17];
+	char identity[17], children[17];
 
+	snprintf(children, sizeof(children), "%016llx", (unsigned long long)m->children);
 	snprintf(identity, sizeof(identity), "%016llx", (unsigned long long)m->identity);
 	return json_pack(
-	    "{s:s, s:i, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I, "
+	    "{s:s, s:i, s:s, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I, "
 	    "s:I, s:I}, s:o}",
-	    "format", "sreplay-plan", "version", SR_PLAN_VERSION, "trace", identity, "group",
+	    "format", "sreplay-plan", "version", SR_PLAN_VERSION, "trace", identity, "children", children, "group",
 	    group_list(m), "counts", "records", (json_int_t)c->records, "values",
 	    (json_int_t)c->values, "value_bytes", (json_int_t)c->bytes, "orders",
 	    (json_int_t)c->orders, "messages", (json_int_t)c->messages, "doubts", "ambiguous_links",
@@ -327,6 +332,8 @@ static int choose_group(struct maker *m, const int32_t *group, size_t n, struct 
 
 static int prepare(struct maker *m, struct sr_error *err)
 {
+	int ret;
+
 	m->draft = sr_draft_new(sr_trace_dir(m->t), &m->links, m->n, err);
 	if (!m->draft)
 		return -EIO;
@@ -334,7 +341,8 @@ static int prepare(struct maker *m, struct sr_error *err)
 	m->wrote = calloc(m->n * (m->n + 1) + 1, sizeof(*m->wrote));
 	if (!m->pending || !m->wrote || sr_traffic_init(&m->traffic, m->n))
 		return sr_error_set(err, -ENOMEM, "no memory left");
-	return sr_plan_identity(m->t, &m->identity, err);
+	ret = sr_plan_identity(m->t, &m->identity, err);
+	return ret ? ret : sr_plan_children_identity(m->t, &m->children, err);
 }
 
 static void clean_up(struct maker *m)

@@ -174,7 +174,7 @@ static const char *const writes[] = {"write",	 "send",    "sendto",	"sendmsg", "
 				     "pwrite64", "pwritev", "pwritev2", NULL};
 static const char *const makers[] = {"eventfd",	    "eventfd2",	     "timerfd_create", "signalfd4",
 				     "epoll_create1", "inotify_init1", NULL};
-static const char *const others[] = {"socket", "accept", "accept4",    "openat",      "pipe2", "socketpair", "dup",
+static const char *const others[] = {"socket", "accept", "accept4",    "openat", "openat2", "pipe2", "socketpair", "dup",
 				     "dup2",   "dup3",	 "fcntl",      "connect",     "bind",  "close",
 				     "getsockname", "getpeername", NULL};
 
@@ -192,7 +192,7 @@ static void know(struct walk *w, const struct source *s)
 		make(w, s, result, "socket");
 	else if (is(s, "accept") || is(s, "accept4"))
 		accept_one(w, s);
-	else if (is(s, "openat"))
+	else if (is(s, "openat") || is(s, "openat2"))
 		open_file(w, s);
 	else if (is(s, "pipe2") || is(s, "socketpair"))
 		make_pair(w, s, is(s, "pipe2") ? "pipe" : "pair of sockets");
@@ -323,14 +323,14 @@ static bool is_sharing(struct walk *w, const struct sr_entry *e)
 	json_t *call;
 	bool is = false;
 
-	if (name && strcmp(name, "shmget") && strcmp(name, "shmat") && strcmp(name, "openat"))
+	if (name && strcmp(name, "shmget") && strcmp(name, "shmat") && strncmp(name, "openat", 6))
 		w->shares_not[n] = true;
 	if (!name || w->shares_not[n])
 		return false;
 	call = sr_schema_decode(w->schema, e->kind, e->payload, e->size);
 	if (!strcmp(name, "shmat"))
 		is = !is_own_segment(w, number(call, "in", "id"));
-	else if (!strcmp(name, "openat"))
+	else if (!strncmp(name, "openat", 6))
 		is = opens_shared(call);
 	else if (number(call, "in", "key") == IPC_PRIVATE)
 		keep_own_segment(w, result_of(call));

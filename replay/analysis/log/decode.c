@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "access/access.h"
+#include "shim/access/access.h"
 #include "logd/trace/left_out.h"
 #include "replay/analysis/log/decode.h"
 

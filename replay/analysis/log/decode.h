@@ -78,7 +78,7 @@ bool sr_log_get_polled(const struct sr_log_call *c, struct sr_log_polled *v);
 /* The same of a record as it is in the trace.  False also if it is none of such a call. */
 bool sr_log_get_polled_of(const struct sr_log_kinds *k, const struct sr_entry *e, struct sr_log_polled *v);
 
-/* What hooks in the program have seen: struct sr_hooked_access (access/access.h), and for each of them a u32. */
+/* What hooks in the program have seen: struct sr_hooked_access (shim/access/access.h), and for each of them a u32. */
 struct sr_log_accesses {
 	uint32_t n;
 	const uint8_t *list, *faults; /* of no alignment */

@@ -169,9 +169,9 @@ static int load(struct sr_log_kinds *k, const char *text, size_t size, const str
 		other = different(theirs, ours, k);
 		if (other)
 			ret = sr_error_set(err, -EPROTO,
-					   "%s: rank %d was recorded by another version of sreplay "
+					   "%s: rank %s was recorded by another version of sreplay "
 					   "(its %s is another one): process it with that one",
-					   sr_trace_dir(t), rank, other);
+					   sr_trace_dir(t), sr_trace_rank_name(t, rank), other);
 	}
 	json_decref(theirs);
 	json_decref(ours);

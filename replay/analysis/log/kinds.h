@@ -54,7 +54,7 @@ enum sr_what {
 	SR_WHAT_CM_DISCONNECT,
 	SR_WHAT_CM_DESTROY, /* of an identifier's queue pair, perhaps with the identifier */
 	SR_WHAT_CM_DESTROY_ID,
-	SR_WHAT_ACCESSES,   /* of access/access.h */
+	SR_WHAT_ACCESSES,   /* of shim/access/access.h */
 	SR_WHAT_ANNOTATION, /* of sreplay/annotate.h */
 	SR_WHATS,
 };

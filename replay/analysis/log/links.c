@@ -251,6 +251,25 @@ static int tell_places(const struct sr_log_rank *log, int32_t rank,
 	return err;
 }
 
+static int by_post(const void *a, const void *b)
+{
+	const struct sr_changed_payload *x = a, *y = b;
+
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	if (x->sn != y->sn)
+		return x->sn < y->sn ? -1 : 1;
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+bool sr_links_has_changed(const struct sr_links *l, size_t rank, uint32_t thread, uint64_t sn, uint32_t number)
+{
+	const struct sr_links_rank *r = &l->ranks[rank];
+	const struct sr_changed_payload key = {.sn = sn, .thread = thread, .number = number};
+
+	return r->changed_n && bsearch(&key, r->changed, r->changed_n, sizeof(key), by_post);
+}
+
 static int read_rank(struct sr_links *l, size_t rank, struct sr_trace *t,
 		     const struct sr_links_hooks *hooks, struct sr_error *err)
 {
@@ -271,6 +290,9 @@ static int read_rank(struct sr_links *l, size_t rank, struct sr_trace *t,
 				   bad == -ENOMEM ? "no memory left" : strerror(-bad));
 	r->records = sr_log_rank_records(log);
 	r->picked = sr_log_rank_take_picked(log, &r->picked_n);
+	r->changed = sr_log_rank_take_changed(log, &r->changed_n);
+	if (r->changed_n)
+		qsort(r->changed, r->changed_n, sizeof(*r->changed), by_post);
 	r->is_cut = sr_log_rank_cut(log);
 	sr_log_rank_close(log);
 	sr_keymap_free(&p.by_address);
@@ -427,6 +449,14 @@ const size_t *sr_links_at(const struct sr_links *l, size_t rank, uint32_t thread
 	return r->ends + low;
 }
 
+const char *sr_links_name(const struct sr_links *l, int32_t number)
+{
+	for (size_t i = 0; i < l->ranks_n; i++)
+		if (l->ranks[i].number == number)
+			return l->ranks[i].name;
+	return "?";
+}
+
 static int member_of(const struct sr_trace *t, int32_t rank)
 {
 	const json_t *extra = json_object_get(sr_trace_process(t, rank), "extra");
@@ -448,6 +478,7 @@ int sr_links_find(struct sr_links *l, struct sr_trace *t, const struct sr_links_
 		return sr_error_set(err, -ENOMEM, "no memory left");
 	for (size_t i = 0; i < l->ranks_n; i++) {
 		l->ranks[i].number = sr_trace_rank_number(t, i);
+		l->ranks[i].name = sr_trace_rank_name(t, l->ranks[i].number);
 		l->ranks[i].member = member_of(t, l->ranks[i].number);
 	}
 	for (size_t i = 0; i < l->ranks_n && !ret; i++) {
@@ -476,6 +507,7 @@ void sr_links_free(struct sr_links *l)
 		free(l->ranks[i].ends);
 		free(l->ranks[i].regions);
 		free(l->ranks[i].picked);
+		free(l->ranks[i].changed);
 	}
 	free(l->ranks);
 	free(l->datagrams);

@@ -42,6 +42,7 @@ struct sr_region {
 
 struct sr_links_rank {
 	int32_t number;
+	const char *name; /* the trace's */
 	int member; /* its number in clocks; -1: none */
 	/* If iova and address differ: key to iova - address. */
 	struct sr_keymap lkeys, rkeys;
@@ -56,6 +57,9 @@ struct sr_links_rank {
 	/* In their order: how many completions of which queues do not say whose they are. */
 	struct sr_picked_payload *picked;
 	size_t picked_n;
+	/* Requests of which the bytes that they send changed while they were under way (record --check-buffers), ascending. */
+	struct sr_changed_payload *changed;
+	size_t changed_n;
 	bool is_cut; /* its trace ends before it did */
 	uint64_t records;
 };
@@ -90,6 +94,12 @@ struct sr_links_hooks {
 int sr_links_find(struct sr_links *l, struct sr_trace *t, const struct sr_links_hooks *hooks,
 		  struct sr_error *err);
 void sr_links_free(struct sr_links *l);
+
+/* Was the request, of this number in the call that posted it, one of those that changed? */
+bool sr_links_has_changed(const struct sr_links *l, size_t rank, uint32_t thread, uint64_t sn, uint32_t number);
+
+/* The name of the rank with this number; "?": there is none. */
+const char *sr_links_name(const struct sr_links *l, int32_t number);
 
 /* The ends that this call of a rank creates: *n of them. */
 const size_t *sr_links_at(const struct sr_links *l, size_t rank, uint32_t thread, uint64_t sn,

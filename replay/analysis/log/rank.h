@@ -15,48 +15,9 @@
 #include <stdint.h>
 
 #include "logd/trace/reader.h"
-#include "nicclock/order_code.h"
-#include "replay/analysis/log/kinds.h"
+#include "replay/analysis/log/calls.h"
 
 struct sr_log_rank;
-
-/* Before a call: an order that was found, or an event alone. */
-struct sr_log_clock {
-	uint64_t event;
-	bool found; /* there is an order, not only an event */
-	struct sr_order order;
-};
-
-/* Also before a call: what was found in exposed regions (SR_REC_EXPOSED). */
-struct sr_log_exposed {
-	size_t clocks;   /* number of the clocks before it */
-	size_t at, size; /* the payload, in `exposed_bytes` */
-};
-
-struct sr_log_call {
-	enum sr_what what; /* SR_WHAT_NOTHING: it only carries the clocks */
-	uint8_t opcode;
-	uint32_t thread;
-	bool is_wanted; /* struct sr_log_wanted */
-	bool is_part;   /* only clocks and values that came in front of the call, which comes later */
-	uint64_t sn; /* at the end of a stream: of its last call */
-	uint64_t site, result;
-	const uint8_t *in, *out; /* valid until the next call is requested */
-	size_t in_size, out_size;
-	const struct sr_log_clock *clocks;
-	size_t clocks_n;
-	const struct sr_log_exposed *exposed;
-	size_t exposed_n;
-	const uint8_t *exposed_bytes;
-};
-
-/* Other calls that are relevant, as SR_WHAT_NOTHING: asked for each, thread by thread in their order. */
-struct sr_log_wanted {
-	enum sr_log_place { SR_LOG_NOT_WANTED, SR_LOG_AT_ENTRY, SR_LOG_AT_RETURN } (*place)(void *argument, size_t rank,
-											    uint32_t thread, uint64_t sn);
-	void *argument;
-	size_t rank;
-};
 
 /* control_only: without the data path, and without clocks.  wanted: NULL: none.  0, or -errno and a sentence. */
 int sr_log_rank_open(struct sr_log_rank **rank, struct sr_trace *t, int32_t number,
@@ -72,8 +33,9 @@ uint64_t sr_log_rank_size(const struct sr_log_rank *r);
 /* Records so far. */
 uint64_t sr_log_rank_records(const struct sr_log_rank *r);
 
-/* What it has read of them so far (SR_REC_PICKED), which the caller frees. */
+/* What it has read of them so far (SR_REC_PICKED, SR_REC_CHANGED), which the caller frees.  Only with control_only. */
 struct sr_picked_payload *sr_log_rank_take_picked(struct sr_log_rank *r, size_t *n);
+struct sr_changed_payload *sr_log_rank_take_changed(struct sr_log_rank *r, size_t *n);
 
 /* Calls that the trace lacks: with --lossy, or in streams that are torn or have no end. */
 uint64_t sr_log_rank_holes(const struct sr_log_rank *r);

@@ -117,6 +117,11 @@ bool sr_schema_is_direct(const struct sr_schema *s, uint16_t kind)
 	return json_is_true(json_object_get(call_of(s, kind), "direct"));
 }
 
+bool sr_schema_pauses(const struct sr_schema *s, uint16_t kind)
+{
+	return json_is_true(json_object_get(call_of(s, kind), "pauses"));
+}
+
 /* -------------------------------------------------------------- decoding */
 
 static const void *take(struct cursor *c, size_t n)

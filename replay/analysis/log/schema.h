@@ -28,6 +28,9 @@ const char *sr_schema_name(const struct sr_schema *s, uint16_t kind);
 /* Direct verbs: let through, only its name was recorded. */
 bool sr_schema_is_direct(const struct sr_schema *s, uint16_t kind);
 
+/* A program makes it again and again while it waits for memory to change, and nothing comes of it but time. */
+bool sr_schema_pauses(const struct sr_schema *s, uint16_t kind);
+
 /*
  * A call record's payload as
  *   {"site": , "result": , "errno": , "in": {...}, "out": {...}}

@@ -54,7 +54,8 @@ static int add_stream(XXH3_state_t *sum, struct sr_trace *t, int32_t rank, uint3
 	return ret;
 }
 
-int sr_plan_identity(struct sr_trace *t, uint64_t *identity, struct sr_error *err)
+/* Of the ranks with numbers from `first` to `last`. */
+static int hash_ranks(struct sr_trace *t, int32_t first, int32_t last, uint64_t *hash, struct sr_error *err)
 {
 	XXH3_state_t *sum = XXH3_createState();
 	int ret = sum ? 0 : sr_error_set(err, -ENOMEM, "no memory left");
@@ -67,14 +68,26 @@ int sr_plan_identity(struct sr_trace *t, uint64_t *identity, struct sr_error *er
 		const uint32_t *threads;
 		size_t n = sr_trace_threads(t, rank, &threads);
 
+		if (rank < first || rank > last)
+			continue;
 		XXH3_64bits_update(sum, &rank, sizeof(rank));
 		XXH3_64bits_update(sum, sr_trace_process_id(t, rank), 16);
 		for (size_t k = 0; k < n && !ret; k++)
 			ret = add_stream(sum, t, rank, threads[k], err);
 	}
-	*identity = XXH3_64bits_digest(sum);
+	*hash = XXH3_64bits_digest(sum);
 	XXH3_freeState(sum);
 	return ret;
+}
+
+int sr_plan_identity(struct sr_trace *t, uint64_t *identity, struct sr_error *err)
+{
+	return hash_ranks(t, 0, SR_FIRST_ADOPTED - 1, identity, err);
+}
+
+int sr_plan_children_identity(struct sr_trace *t, uint64_t *identity, struct sr_error *err)
+{
+	return hash_ranks(t, SR_FIRST_ADOPTED, INT32_MAX, identity, err);
 }
 
 /* Of bytes, and of values. */
@@ -102,12 +115,18 @@ static int load_summary(struct sr_plan *p, struct sr_error *err)
 	return 0;
 }
 
+static bool get_identity(const struct sr_plan *p, const char *name, unsigned long long *identity)
+{
+	const char *text = json_string_value(json_object_get(p->summary, name));
+	char end;
+
+	return text && sscanf(text, "%16llx%c", identity, &end) == 1;
+}
+
 static int load_group(struct sr_plan *p, struct sr_error *err)
 {
 	const json_t *group = json_object_get(p->summary, "group");
-	const char *of = json_string_value(json_object_get(p->summary, "trace"));
 	unsigned long long identity;
-	char end;
 
 	p->group_n = json_array_size(group);
 	p->group = calloc(p->group_n + 1, sizeof(*p->group));
@@ -116,7 +135,7 @@ static int load_group(struct sr_plan *p, struct sr_error *err)
 	for (size_t i = 0; i < p->group_n; i++)
 		p->group[i] = (int32_t)json_integer_value(json_array_get(group, i));
 	p->group_hash = sr_plan_group_hash(p->group, p->group_n);
-	if (!p->group_n || !of || sscanf(of, "%16llx%c", &identity, &end) != 1)
+	if (!p->group_n || !get_identity(p, "trace", &identity))
 		return sr_error_set(err, -EBADMSG, "%s/plan.json is damaged: " REMEDY, p->dir);
 	if (identity != p->identity)
 		return sr_error_set(err, -ESTALE,
@@ -124,6 +143,22 @@ static int load_group(struct sr_plan *p, struct sr_error *err)
 				    "since: " REMEDY,
 				    p->dir);
 	return 0;
+}
+
+/* A plan that knows of children serves those who look at the ranks only, but not the other way round. */
+static int check_children(const struct sr_plan *p, struct sr_trace *t, struct sr_error *err)
+{
+	const size_t n = sr_trace_ranks(t);
+	unsigned long long known;
+	uint64_t children;
+	int ret;
+
+	if (!n || sr_trace_rank_number(t, n - 1) < SR_FIRST_ADOPTED)
+		return 0;
+	ret = sr_plan_children_identity(t, &children, err);
+	if (!ret && (!get_identity(p, "children", &known) || known != children))
+		ret = sr_error_set(err, -ESTALE, "the plan in %s does not have the processes that the ranks have forked: " REMEDY, p->dir);
+	return ret;
 }
 
 int sr_plan_open(struct sr_plan **plan, struct sr_trace *t, struct sr_error *err)
@@ -140,6 +175,8 @@ int sr_plan_open(struct sr_plan **plan, struct sr_trace *t, struct sr_error *err
 		ret = sr_plan_identity(t, &p->identity, err);
 	if (!ret)
 		ret = load_group(p, err);
+	if (!ret)
+		ret = check_children(p, t, err);
 	if (ret)
 		sr_plan_close(p);
 	else

@@ -35,7 +35,8 @@ uint64_t sr_plan_trace_identity(const struct sr_plan *p);
 int sr_plan_records(struct sr_plan *p, enum sr_plan_kind kind, int32_t rank, uint32_t thread,
 		    const void **records, size_t *count, struct sr_error *err);
 
-/* A hash of all streams of a trace.  0, or -errno and a sentence. */
+/* A hash of all streams of a trace's ranks, and one of those that it has adopted.  0, or -errno and a sentence. */
 int sr_plan_identity(struct sr_trace *t, uint64_t *identity, struct sr_error *err);
+int sr_plan_children_identity(struct sr_trace *t, uint64_t *identity, struct sr_error *err);
 
 #endif

@@ -30,7 +30,7 @@
 #include "replay/abi/group.h"
 
 /* Raised with every change; a plan of another version is made anew. */
-#define SR_PLAN_VERSION 3
+#define SR_PLAN_VERSION 4
 
 /* A rank that the trace does not tell: see SR_PLAN_AMBIGUOUS. */
 #define SR_PLAN_UNKNOWN (-2)
@@ -61,25 +61,27 @@ enum sr_plan_flags {
 
 /*
  * The call `sn` of this thread may return once rank for_rank has entered its call (for_thread,
- * for_sn).  A return waits for an entry, as in the recording, so waits never form a cycle. Waits
- * that others imply are left out.
+ * for_sn), or has come to a stop behind it.  A return waits for an entry, as in the recording, so
+ * waits never form a cycle.  Waits that others imply are left out.
  */
 struct sr_plan_wait {
 	uint64_t sn;
 	uint64_t for_sn;
 	int32_t for_rank;
 	uint32_t for_thread;
-	uint32_t flags; /* BY_*, INDIRECT, AMBIGUOUS, WEAKENED */
+	uint16_t flags; /* BY_*, INDIRECT, AMBIGUOUS, WEAKENED */
+	uint16_t for_stop; /* not 0: for this stop of the thread behind that call (sr_group_stop) */
 	uint32_t fault; /* not 0: this fault of the thread after the call waits */
 };
 
-/* The same from the other side: the wait for this thread's entry of call `sn`. */
+/* The same from the other side: the wait for this thread's entry of call `sn`, or its stop behind it. */
 struct sr_plan_wake {
 	uint64_t sn;
 	uint64_t their_sn; /* whose return waits */
 	int32_t their_rank;
 	uint32_t their_thread;
-	uint32_t flags;
+	uint16_t flags;
+	uint16_t stop;
 	uint32_t their_fault; /* not 0: this fault after call their_sn waits */
 };
 
@@ -140,7 +142,7 @@ struct sr_plan_place {
 /* The completions of this poll do not say whose they are: this send (0) or receive queue's (1). */
 struct sr_plan_pick {
 	uint64_t sn;
-	uint32_t qp_num; /* SR_PICK_LEFT_OUT: that cannot be told, because a rank's trace ends early */
+	uint32_t qp_num; /* SR_PICK_LEFT_OUT: that, or what came, cannot be told, because a rank's trace ends early */
 	uint32_t receives; /* ... and then that rank */
 };
 

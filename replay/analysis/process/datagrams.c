@@ -5,7 +5,8 @@
  * A datagram names the number of the queue pair that it goes to, and its completion the one that it came from.  Numbers
  * are counted anew on each node, and datagrams may be lost: of those that were sent from that number to that number it is
  * the first with the same bytes.  Where the trace lacks the bytes of either side, it is the first of its length, so that
- * the order found may be weaker than the one that held, but is never false.
+ * the order found may be weaker than the one that held, but is never false.  Where other datagrams have overwritten the
+ * bytes, and one rank alone has such a queue pair, it is the next one of its length.
  */
 #include "replay/analysis/process/own.h"
 
@@ -23,6 +24,7 @@
 struct datagram_flow {
 	uint64_t sent;
 	struct ring datagrams; /* struct datagram */
+	size_t overtaken; /* so many of them, the first ones, were sent before one that was received */
 };
 
 static uint64_t key_of(uint32_t from_qp, uint32_t to_qp)
@@ -71,8 +73,10 @@ int sr_log_datagram_sent(struct process *p, const struct qp *q, const struct det
 
 	if (!f)
 		return -ENOMEM;
-	if (f->datagrams.used == KEPT)
+	if (f->datagrams.used == KEPT) {
 		sr_log_pop(&f->datagrams);
+		f->overtaken -= f->overtaken > 0;
+	}
 	to = sr_log_push(&f->datagrams, sizeof(*to));
 	if (!to)
 		return -ENOMEM;
@@ -112,11 +116,12 @@ static void take(struct datagram_flow *f, size_t at, struct datagram *d)
 	for (size_t i = at; i; i--)
 		*datagram_at(f, i) = *datagram_at(f, i - 1);
 	sr_log_pop(&f->datagrams);
+	f->overtaken = at >= f->overtaken ? at : f->overtaken - 1;
 }
 
 static bool find(struct datagram_flow *f, const struct arriving *a, bool takes, struct datagram *d)
 {
-	for (size_t i = 0; f && i < f->datagrams.used; i++) {
+	for (size_t i = f && a->by_length ? f->overtaken : 0; f && i < f->datagrams.used; i++) {
 		if (!fits(datagram_at(f, i), a))
 			continue;
 		if (takes)
@@ -128,8 +133,21 @@ static bool find(struct datagram_flow *f, const struct arriving *a, bool takes, 
 	return false;
 }
 
+/* One rank alone can have sent it. */
+static bool is_of_one(const struct process *p, uint32_t from_qp)
+{
+	const struct sr_links *l = p->links;
+	size_t found = 0;
+
+	for (size_t i = 0; i < l->datagrams_n; i++)
+		found += l->datagrams[i].qp_num == from_qp;
+	return found == 1;
+}
+
 bool sr_log_datagram_received(struct process *p, const struct arriving *a, struct datagram *d)
 {
+	if (a->by_length && !is_of_one(p, a->from_qp))
+		return false;
 	return find(flow_of(p, a->from_qp, a->to_qp), a, true, d) ||
 	       find(flow_of(p, a->from_qp, SR_DATAGRAM_MULTICAST), a, false, d);
 }

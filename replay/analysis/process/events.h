@@ -17,6 +17,7 @@
 struct sr_position {
 	uint32_t thread;
 	uint32_t fault; /* not 0: this fault of the thread after the call */
+	uint32_t stop;  /* not 0: before the call, at this stop behind the one before it (sr_group_stop) */
 	uint64_t sn;
 	uint64_t step;    /* grows along the rank's calls */
 	uint64_t entered; /* the step in which the call was entered */
@@ -191,7 +192,7 @@ struct sr_clocked {
 struct sr_picked {
 	size_t rank;
 	struct sr_position at;
-	uint32_t qp_num; /* SR_PICK_LEFT_OUT: that cannot be told, because the trace of `cut` ends early */
+	uint32_t qp_num; /* SR_PICK_LEFT_OUT: that, or what came, cannot be told, because the trace of `cut` ends early */
 	bool receives;
 	int32_t cut; /* number of a rank */
 };

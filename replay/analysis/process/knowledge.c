@@ -10,7 +10,7 @@
 /* Where a thread is, and the step in which it came there: it may come in parts (struct sr_log_call). */
 struct place {
 	uint64_t sn, entered;
-	uint32_t fault;
+	uint32_t fault, stop;
 };
 
 /* For the histories of all ranks together. */
@@ -135,7 +135,7 @@ static struct place *place_of(struct rank *r, uint32_t thread)
 }
 
 void sr_knowledge_enter(struct sr_knowledge *k, size_t rank, uint32_t thread, uint64_t sn,
-			uint32_t fault)
+			uint32_t fault, uint32_t stop)
 {
 	struct rank *r = &k->ranks[rank];
 	struct place *p = place_of(r, thread);
@@ -143,11 +143,12 @@ void sr_knowledge_enter(struct sr_knowledge *k, size_t rank, uint32_t thread, ui
 	r->now.thread = thread;
 	r->now.sn = sn;
 	r->now.fault = fault;
+	r->now.stop = stop;
 	r->now.entered = ++r->now.step;
-	if (p && p->entered && p->sn == sn && p->fault == fault)
+	if (p && p->entered && p->sn == sn && p->fault == fault && p->stop == stop)
 		r->now.entered = p->entered;
 	else if (p)
-		*p = (struct place){sn, r->now.entered, fault};
+		*p = (struct place){sn, r->now.entered, fault, stop};
 }
 
 const struct sr_position *sr_knowledge_now(const struct sr_knowledge *k, size_t rank)
@@ -274,7 +275,7 @@ static bool was_told(const struct rank *r, const struct candidate *c)
 {
 	const struct sr_position *w = &r->waited[c->of];
 
-	return w->step && w->thread == c->position.thread && w->sn == c->position.sn;
+	return w->step && w->thread == c->position.thread && w->sn == c->position.sn && w->stop == c->position.stop;
 }
 
 int sr_knowledge_flush(struct sr_knowledge *k, size_t rank)

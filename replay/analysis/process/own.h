@@ -155,6 +155,8 @@ struct rank {
 	struct sr_log_rank *log;
 	struct sr_log_call call;
 	bool has_call, entered, over;
+	bool lacks_sent;  /* its trace leaves out what other ranks sent (record --order) */
+	size_t ended_for; /* it ends early because this rank's trace does, which may be its own; SR_NO_RANK: it does not */
 	size_t clocks, regions; /* of those before the call, how many are taken */
 	bool there;             /* knowledge has the rank's position */
 	size_t completion, segment; /* progress within a poll */
@@ -193,6 +195,12 @@ struct process {
 	size_t flows_n, flows_room;
 	struct sr_keymap flow_of; /* the two numbers to the place in flows */
 };
+
+/*
+ * The rank ends at its call, because the trace of `cut` ends before it has what the call needs.  1, as if the call waited for
+ * that; or -errno.
+ */
+int sr_log_end_early(struct process *p, size_t rank, size_t cut);
 
 /* ------------------------------------------------------------- queue pairs */
 

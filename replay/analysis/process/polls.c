@@ -128,7 +128,7 @@ static struct sr_value new_value(const struct polling *s)
 				 .known = sr_knowledge_of(p->knowledge, s->rank)};
 }
 
-static int ended(struct polling *s, const struct qp *q, struct request *rq)
+static int ended(struct polling *s, const struct qp *q, struct request *rq, uint64_t length)
 {
 	struct process *p = s->p;
 	struct sr_value v = new_value(s);
@@ -140,7 +140,7 @@ static int ended(struct polling *s, const struct qp *q, struct request *rq)
 	v.posted = rq->posted;
 	v.request = rq->number;
 	v.flags = sr_log_link_flags(p, q);
-	reported = report_segments(s, &v, rq->length, rq->first_sge);
+	reported = report_segments(s, &v, length, rq->first_sge);
 	if (reported < 0 || rq->fetched)
 		return reported < 0 ? (int)reported : 0;
 	rq->fetched = true;
@@ -171,6 +171,7 @@ struct completing {
 	struct polling *s;
 	struct qp *q;
 	const struct sr_send_request *done;
+	uint32_t byte_len; /* ... which its completion says */
 	int err;
 };
 
@@ -182,9 +183,11 @@ static void end_fetch(void *argument, struct sr_send_request *r, bool succeeded)
 {
 	struct completing *c = argument;
 	struct request *rq = (struct request *)r;
+	/* A post of record --order lacks its pieces. */
+	const bool lacks_pieces = !rq->length && r == c->done && c->s->p->ranks[c->s->rank].lacks_sent;
 
 	if (succeeded && rq->fetches && (r == c->done || !rq->fetched) && !c->err)
-		c->err = ended(c->s, c->q, rq);
+		c->err = ended(c->s, c->q, rq, lacks_pieces ? c->byte_len : rq->length);
 }
 
 static void end_nothing(void *argument, struct sr_send_request *r, bool succeeded)
@@ -229,7 +232,7 @@ static int failed(struct polling *s, struct qp *q, const struct completion *c)
 		struct request *rq = (struct request *)r;
 
 		if (rq->fetches && !rq->fetched && arrived_at(s, rq->first_sge))
-			completing.err = ended(s, q, rq);
+			completing.err = ended(s, q, rq, rq->length);
 	}
 	done = sr_send_queue_find(&q->sends, c->wr_id, c->status, c->opcode);
 	if (done)
@@ -248,6 +251,7 @@ static int sent(struct polling *s, struct qp *q, const struct completion *c)
 		return failed(s, q, c);
 	done = sr_send_queue_find(&q->sends, c->wr_id, c->status, c->opcode);
 	completing.done = done;
+	completing.byte_len = c->byte_len;
 	if (done)
 		sr_send_queue_complete(&q->sends, done, c->status, &events, &completing);
 	else
@@ -263,16 +267,46 @@ struct sender {
 	uint32_t flags; /* enum sr_plan_flags */
 };
 
-/* 1: the sender's rank has not come to the send yet. */
+/* Does the trace lack bytes of what came, as its sender is to produce them in the replay? */
+static bool lacks_bytes(const struct polling *s)
+{
+	struct sr_cursor next = s->poll.segments;
+	struct sr_wire_segment found;
+
+	if (s->segment == s->poll.segments_n)
+		return false;
+	sr_get_segment_fields(&next, &found);
+	return found.addr & SR_LEFT_OUT;
+}
+
+/*
+ * The rank whose trace ends before it has the message that came, in a job whose ranks are replayed together; SR_NO_RANK: there is
+ * none.  A trace that ends before its queue pairs were connected does not say that it is the sender.
+ */
+static size_t cut_before(const struct polling *s, size_t from)
+{
+	const struct process *p = s->p;
+
+	if (!p->ranks[s->rank].lacks_sent)
+		return SR_NO_RANK;
+	if (from != SR_NO_RANK)
+		return p->ranks[from].ended_for;
+	for (size_t i = 0; i < p->n && lacks_bytes(s); i++)
+		if (p->links->ranks[i].is_cut)
+			return i;
+	return SR_NO_RANK;
+}
+
+/* 1: the sender's rank has not come to the send yet, or its trace ends before; or -errno. */
 static int find_sender(struct polling *s, struct qp *q, struct sender *sender)
 {
 	struct process *p = s->p;
 	struct rank *r = &p->ranks[s->rank];
 	struct qp *other = sr_log_other_end(p, q);
-	size_t from = sr_log_peer_of(p, q);
+	size_t from = sr_log_peer_of(p, q), cut;
 
 	*sender = (struct sender){.rank = from, .flags = sr_log_link_flags(p, q)};
-	if (from == SR_NO_RANK || q->deaf)
+	if (q->deaf)
 		return 0;
 	if (other && other->messages.used) {
 		sender->is_known = true;
@@ -280,6 +314,11 @@ static int find_sender(struct polling *s, struct qp *q, struct sender *sender)
 		sr_log_pop(&other->messages);
 		return 0;
 	}
+	cut = cut_before(s, from);
+	if (cut != SR_NO_RANK)
+		return sr_log_end_early(p, s->rank, cut);
+	if (from == SR_NO_RANK)
+		return 0;
 	if (p->ranks[from].over || from == s->rank) {
 		p->counts->unmatched++;
 		return 0;
@@ -398,8 +437,9 @@ static int received(struct polling *s, struct qp *q, const struct completion *c)
 
 	if (c->status != IBV_WC_SUCCESS)
 		return 0;
-	if (q->type == IBV_QPT_UD ? find_sender_of_datagram(s, q, c, &sender) : find_sender(s, q, &sender))
-		return 1;
+	err = q->type == IBV_QPT_UD ? find_sender_of_datagram(s, q, c, &sender) : find_sender(s, q, &sender);
+	if (err)
+		return err;
 	if (sender.is_known)
 		sr_knowledge_message(s->p->knowledge, s->rank, sender.rank, &sender.message.at, SR_PLAN_BY_MESSAGE | sender.flags);
 	v = new_value(s);

@@ -92,12 +92,12 @@ static int take_clocks(struct process *p, size_t rank, size_t end)
 	return err;
 }
 
-static void enter_at(struct process *p, size_t rank, uint64_t sn, uint64_t fault)
+static void enter_at(struct process *p, size_t rank, uint64_t sn, uint64_t fault, uint32_t stop)
 {
 	struct rank *r = &p->ranks[rank];
 
 	if (!r->there)
-		sr_knowledge_enter(p->knowledge, rank, r->call.thread, sn, (uint32_t)fault);
+		sr_knowledge_enter(p->knowledge, rank, r->call.thread, sn, (uint32_t)fault, stop);
 	r->there = true;
 }
 
@@ -140,7 +140,7 @@ static int take_exposed_regions(struct process *p, size_t rank)
 
 		if (!sr_exposed_records_decode(&w, c->exposed_bytes + exposed->at, exposed->size))
 			return -EBADMSG;
-		enter_at(p, rank, w.event.fault ? c->sn - 1 : c->sn, w.event.fault);
+		enter_at(p, rank, w.event.fault ? c->sn - 1 : c->sn, w.event.fault, 0);
 		err = take_clocks(p, rank, exposed->clocks);
 		if (err)
 			return err;
@@ -162,7 +162,7 @@ static int enter(struct process *p, size_t rank)
 		return ret;
 	if (r->call.is_part && r->clocks == r->call.clocks_n)
 		return 0;
-	enter_at(p, rank, r->call.sn, 0);
+	enter_at(p, rank, r->call.sn, 0, r->call.stop);
 	return take_clocks(p, rank, r->call.clocks_n);
 }
 
@@ -252,6 +252,8 @@ static int fetch_call(struct process *p, size_t rank)
 	r->entered = r->there = false;
 	r->clocks = r->regions = 0;
 	r->over = got == 0;
+	if (r->over && p->links->ranks[rank].is_cut)
+		r->ended_for = rank;
 	return got;
 }
 
@@ -266,8 +268,8 @@ static int go_on(struct process *p, size_t rank, bool many)
 			return ret < 0 ? ret : done + 1;
 		ret = step(p, rank, many);
 		if (ret < 0)
-			return sr_error_set(p->err, ret, "rank %d thread %u SN %llu: %s",
-					    p->links->ranks[rank].number,
+			return sr_error_set(p->err, ret, "rank %s thread %u SN %llu: %s",
+					    p->links->ranks[rank].name,
 					    p->ranks[rank].call.thread,
 					    (unsigned long long)p->ranks[rank].call.sn,
 					    ret == -ENOMEM    ? "no memory left"
@@ -327,29 +329,62 @@ static size_t next_rank(const struct process *p, bool many)
 	return best;
 }
 
-/* Its bytes may have come into memory that the record does not have: then its length has to do. */
-static void go_on_without_datagram(struct process *p, struct rank *r)
+/*
+ * A rank goes on without the datagram that it waits for: true if there was one.  Its bytes may have come into memory that the
+ * record does not have, or that other datagrams have overwritten: then its length has to do.  That is tried of all before any
+ * goes on without a sender, which may be one that waits here, too.
+ */
+static bool go_on_without_datagram(struct process *p)
 {
-	r->blocked = NOT_BLOCKED;
-	if (r->blocked_qp->by_length) {
-		r->in_vain = true;
-		p->counts->unmatched++;
+	struct rank *in_vain = NULL;
+
+	for (size_t i = 0; i < p->n; i++) {
+		struct rank *r = &p->ranks[i];
+
+		if (r->over || r->blocked != BY_DATAGRAM)
+			continue;
+		if (!r->blocked_qp->by_length) {
+			r->blocked = NOT_BLOCKED;
+			r->blocked_qp->by_length = true;
+			return true;
+		}
+		if (!in_vain)
+			in_vain = r;
 	}
-	r->blocked_qp->by_length = true;
+	if (!in_vain)
+		return false;
+	in_vain->blocked = NOT_BLOCKED;
+	in_vain->in_vain = true;
+	p->counts->unmatched++;
+	return true;
+}
+
+int sr_log_end_early(struct process *p, size_t rank, size_t cut)
+{
+	const struct sr_picked lost = {.rank = rank,
+				       .at = *sr_knowledge_now(p->knowledge, rank),
+				       .qp_num = SR_PICK_LEFT_OUT,
+				       .cut = p->links->ranks[cut].number};
+	int err = p->hooks->picked ? p->hooks->picked(p->hooks->argument, &lost) : 0;
+
+	p->ranks[rank].over = true;
+	p->ranks[rank].ended_for = cut;
+	p->counts->unmatched++;
+	return err ? err : 1;
 }
 
 /* The rank's own trace ends before it says how many of each queue came, or another one before what it waits for. */
 static int end_at_pick(struct process *p, size_t rank)
 {
-	struct sr_picked lost = {.rank = rank, .at = *sr_knowledge_now(p->knowledge, rank), .qp_num = SR_PICK_LEFT_OUT};
-	const struct sr_links_rank *cut = &p->links->ranks[rank];
+	size_t cut = rank;
 
+	for (size_t i = 0; i < p->n && !p->links->ranks[cut].is_cut; i++)
+		cut = i;
+	if (p->links->ranks[cut].is_cut)
+		return sr_log_end_early(p, rank, cut);
 	p->ranks[rank].over = true;
 	p->counts->unmatched++;
-	for (size_t i = 0; i < p->n && !cut->is_cut; i++)
-		cut = &p->links->ranks[i];
-	lost.cut = cut->number;
-	return cut->is_cut && p->hooks->picked ? p->hooks->picked(p->hooks->argument, &lost) : 0;
+	return 0;
 }
 
 /*
@@ -361,12 +396,8 @@ static int unblock(struct process *p)
 	const struct rank *r;
 	size_t i;
 
-	for (i = 0; i < p->n; i++) {
-		if (p->ranks[i].over || p->ranks[i].blocked != BY_DATAGRAM)
-			continue;
-		go_on_without_datagram(p, &p->ranks[i]);
+	if (go_on_without_datagram(p))
 		return 0;
-	}
 	for (i = 0; i < p->n; i++)
 		if (!p->ranks[i].over && p->ranks[i].blocked == BY_PICK)
 			return end_at_pick(p, i);
@@ -386,11 +417,11 @@ static int unblock(struct process *p)
 	r = &p->ranks[i];
 	return sr_error_set(
 	    p->err, -ELOOP,
-	    "the orders in the trace contradict each other: SN %llu of rank %d (thread %u) comes "
-	    "after event %llu of rank %d, which waits for others in turn; these ranks were not "
+	    "the orders in the trace contradict each other: SN %llu of rank %s (thread %u) comes "
+	    "after event %llu of rank %s, which waits for others in turn; these ranks were not "
 	    "recorded in one run, or the trace is damaged",
-	    (unsigned long long)r->call.sn, p->links->ranks[i].number, r->call.thread,
-	    (unsigned long long)r->blocked_event, p->links->ranks[r->blocked_on].number);
+	    (unsigned long long)r->call.sn, p->links->ranks[i].name, r->call.thread,
+	    (unsigned long long)r->blocked_event, p->links->ranks[r->blocked_on].name);
 }
 
 static bool all_over(const struct process *p)
@@ -434,6 +465,8 @@ static int open_ranks(struct process *p, struct sr_trace *t)
 	for (size_t i = 0; i < SR_CLOCK_MEMBERS; i++)
 		p->of_member[i] = SR_NO_RANK;
 	for (size_t i = 0; i < p->n && !ret; i++) {
+		p->ranks[i].lacks_sent = sr_trace_leaves_out(t, p->links->ranks[i].number);
+		p->ranks[i].ended_for = SR_NO_RANK;
 		if (p->links->ranks[i].member >= 0)
 			p->of_member[p->links->ranks[i].member] = i;
 		ret = sr_log_rank_open(&p->ranks[i].log, t, p->links->ranks[i].number, false,
