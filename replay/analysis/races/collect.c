@@ -30,6 +30,7 @@ static int begin(struct sr_collect *c)
 	const struct sr_links *links = c->how->links;
 
 	c->producers = sr_race_producers_new();
+	c->changes = SR_NO_MOMENT;
 	c->ranks = calloc(links->ranks_n + 1, sizeof(*c->ranks));
 	if (!c->producers || !c->ranks)
 		return -ENOMEM;
@@ -206,6 +207,7 @@ void sr_race_run_free(struct sr_race_run *r)
 {
 	sr_model_free(&r->model);
 	free(r->borders);
+	free(r->calls);
 	free(r->benign);
 	free(r->findings);
 }

@@ -30,6 +30,7 @@ struct sr_collected_request {
 	bool is_stored;  /* a store of the memory's owner may have left it */
 	bool is_written; /* a request may have */
 	bool is_changed; /* its rank had fetched something else there before */
+	bool is_altered; /* what it sends was not the same at its end as at its post (changed.h) */
 	bool is_same;    /* its rank had fetched the same there before */
 	bool is_repeat;  /* a READ: asks once more for what the one before it on its queue pair had fetched (polls.h) */
 };
@@ -226,6 +227,7 @@ struct sr_collect {
 	struct sr_annotations annotations;
 	struct sr_collected_cm *cm;
 	size_t cm_n, cm_room;
+	uint32_t changes; /* a loose lane; SR_NO_MOMENT: nothing was changed */
 };
 
 

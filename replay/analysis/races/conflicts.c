@@ -9,6 +9,7 @@ bool sr_access_is_write(const struct sr_access *a)
 	case SR_ACCESS_STORE:
 	case SR_ACCESS_SCATTER:
 	case SR_ACCESS_RECV:
+	case SR_ACCESS_CHANGE:
 	case SR_ACCESS_MESSAGE:
 		return true;
 	default:
@@ -29,6 +30,8 @@ bool sr_accesses_conflict(const struct sr_access *a, const struct sr_access *b)
 		return a->kind != b->kind && a->key && a->key == b->key;
 	if (a->kind == SR_ACCESS_MESSAGE || b->kind == SR_ACCESS_MESSAGE)
 		return a->kind == b->kind && a->agent != b->agent;
+	if (a->kind == SR_ACCESS_CHANGE || b->kind == SR_ACCESS_CHANGE)
+		return a->request == b->request && (a->kind == SR_ACCESS_GATHER || b->kind == SR_ACCESS_GATHER);
 	if (!sr_access_is_write(a) && !sr_access_is_write(b))
 		return false;
 	/* Those of the CPU among themselves are another tool's business. */

@@ -386,6 +386,34 @@ bool sr_race_do_all_know(struct sr_race_doubts *d, size_t ranks, const struct sr
 	return is;
 }
 
+/* How many of the calls have a moment up to this one. */
+static size_t calls_until(const struct sr_race_run *r, uint32_t moment)
+{
+	size_t low = 0, high = r->calls_n;
+
+	while (low < high) {
+		const size_t middle = (low + high) / 2;
+
+		if (r->calls[middle].moment <= moment)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static uint16_t tell_entry(const struct sr_race_run *r, const struct sr_race_border *e, struct sr_race_entry *entry)
+{
+	size_t i = calls_until(r, e->moment);
+
+	if (e->is_value)
+		return SR_DOUBT_ORDER;
+	while (i && r->model.moments[r->calls[i - 1].moment].lane != e->rank)
+		i--;
+	*entry = (struct sr_race_entry){i ? &r->calls[i - 1] : NULL, e->rank, e->is_socket};
+	return SR_DOUBT_OUTSIDE;
+}
+
 /* What came in before one of the accesses, with these marks, may tell of which? */
 static uint8_t asks_about(uint8_t marks)
 {
@@ -408,7 +436,7 @@ bool sr_race_comes_before(struct sr_race_doubts *d, const struct sr_access *a, c
 	return (a->until != SR_NO_MOMENT && has_mark(d, a->until, BEFORE_B)) || (a->over != SR_NO_MOMENT && has_mark(d, a->over, BEFORE_B));
 }
 
-uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b)
+uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b, struct sr_race_entry *entry)
 {
 	static const struct spread before[] = {
 	    {BEFORE_A, MAY_BE}, {BEFORE_B, MAY_BE}, {SURELY_BEFORE_A, IN_THIS_RUN}, {SURELY_BEFORE_B, IN_THIS_RUN}};
@@ -427,9 +455,60 @@ uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct s
 		const uint8_t asks = e->is_entry ? asks_about(d->marks[d->place[e->moment]]) & (uint8_t)~(e->is_socket ? d->tried[e->rank] : 0) : 0;
 
 		if ((asks & AFTER_B && was_told(d, e, b, AFTER_B)) || (asks & AFTER_A && was_told(d, e, a, AFTER_A)))
-			return e->is_value ? SR_DOUBT_ORDER : SR_DOUBT_OUTSIDE;
+			return tell_entry(r, e, entry);
 		if (e->is_socket)
 			d->tried[e->rank] |= asks;
 	}
 	return 0;
+}
+
+/* What an access read itself orders nothing in the other run.  Calling it once more undoes it. */
+static void switch_reads_to(struct sr_race_doubts *d, uint32_t moment)
+{
+	const uint32_t at = d->place[moment];
+
+	for (uint32_t i = d->first[at]; i < d->first[at + 1]; i++)
+		if (d->sorts[i] & IS_READ)
+			d->sorts[i] ^= IS_SURE;
+}
+
+static void mark_around(struct sr_race_doubts *d, const struct sr_access *x, uint8_t before, uint8_t after)
+{
+	mark_before(d, x->from, IS_SURE, before);
+	mark_after(d, x->until, IS_SURE, after);
+	mark_after(d, x->over, IS_SURE, after);
+}
+
+/* The first call of the rank, or from behind, that has all of these marks; NULL: none has. */
+static const struct sr_race_call *call_with(const struct sr_race_doubts *d, uint32_t rank, uint8_t marks, bool from_behind)
+{
+	const struct sr_race_run *r = d->r;
+
+	for (size_t i = 0; i < r->calls_n; i++) {
+		const struct sr_race_call *c = &r->calls[from_behind ? r->calls_n - 1 - i : i];
+
+		if (r->model.moments[c->moment].lane == rank && (d->marks[d->place[c->moment]] & marks) == marks)
+			return c;
+	}
+	return NULL;
+}
+
+void sr_race_find_bounds(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b, struct sr_race_bounds *bounds)
+{
+	const uint32_t ranks[] = {a->rank, b->rank};
+
+	*bounds = (struct sr_race_bounds){0};
+	memset(d->marks, 0, d->r->model.moments_n);
+	switch_reads_to(d, a->from);
+	if (b->from != a->from)
+		switch_reads_to(d, b->from);
+	mark_around(d, a, BEFORE_A, AFTER_A);
+	mark_around(d, b, BEFORE_B, AFTER_B);
+	for (size_t i = 0; i < 1 + (a->rank != b->rank); i++) {
+		bounds->before[i] = call_with(d, ranks[i], BEFORE_A | BEFORE_B, true);
+		bounds->after[i] = call_with(d, ranks[i], AFTER_A | AFTER_B, false);
+	}
+	switch_reads_to(d, a->from);
+	if (b->from != a->from)
+		switch_reads_to(d, b->from);
 }

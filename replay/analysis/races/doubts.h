@@ -11,6 +11,19 @@
 
 struct sr_race_doubts;
 
+/* Calls of the ranks of a and b; NULL: there is none.  Of two accesses of one rank only the first is filled in. */
+struct sr_race_bounds {
+	const struct sr_race_call *before[2]; /* the last one that comes before both in every run */
+	const struct sr_race_call *after[2];  /* the first one that comes after both */
+};
+
+/* Where something came from outside of the recorded ranks that may order two accesses. */
+struct sr_race_entry {
+	const struct sr_race_call *call; /* the rank's last one up to there; NULL: it is not known */
+	uint32_t rank;
+	bool is_socket;
+};
+
 /* NULL: no memory. */
 struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r);
 void sr_race_doubts_free(struct sr_race_doubts *d);
@@ -22,8 +35,11 @@ void sr_race_doubts_free(struct sr_race_doubts *d);
  */
 bool sr_race_do_all_know(struct sr_race_doubts *d, size_t ranks, const struct sr_access *a, const struct sr_access *b);
 
-/* For two accesses that no order of the model orders: a doubt (model.h), or 0. */
-uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b);
+/* For two accesses that no order of the model orders: a doubt (model.h), or 0.  entry: where it came in, if it is SR_DOUBT_OUTSIDE. */
+uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b, struct sr_race_entry *entry);
+
+/* For two accesses that no order of the model orders. */
+void sr_race_find_bounds(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b, struct sr_race_bounds *bounds);
 
 /* Does a come before b in every run, whatever b reads? */
 bool sr_race_comes_before(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "access/access.h"
+#include "shim/access/access.h"
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/log/decode.h"
 #include "replay/analysis/log/grow.h"
@@ -20,7 +20,7 @@ struct hooked {
 	const struct sr_log_kinds *kinds;
 	uint32_t rank, thread;
 	bool any;
-	bool passes_time[SR_LOG_CALLS]; /* by kind - SR_REC_CALL */
+	bool pauses[SR_LOG_CALLS]; /* by kind - SR_REC_CALL */
 	uint64_t *brought; /* ascending: calls since the last list that brought something */
 	size_t brought_n, brought_room;
 	struct {
@@ -54,22 +54,13 @@ static bool is_poll(struct hooked *h, const struct sr_hooked_access *a)
 	h->last[at].pc = a->pc;
 	h->last[at].address = a->address;
 	h->last[at].sn = a->sn;
-	return again;
+	return again && a->length == a->width; /* who goes through many words twice does not wait */
 }
 
-/* As a program makes them while it waits for memory to change. */
-static const char *const clocks[] = {"gettimeofday", "clock_gettime", "rdtsc", "nanosleep", "usleep", "sleep", "clock_nanosleep",
-				     "kernel_clock_nanosleep", "thrd_sleep", "kernel_sched_yield"};
-
-static void find_clocks(struct hooked *h, const struct sr_schema *schema)
+static void find_pauses(struct hooked *h, const struct sr_schema *schema)
 {
-	for (unsigned int n = 0; n < SR_LOG_CALLS; n++) {
-		const char *name = sr_schema_name(schema, (uint16_t)(SR_REC_CALL + n));
-
-		h->passes_time[n] = false;
-		for (size_t i = 0; i < sizeof(clocks) / sizeof(*clocks); i++)
-			h->passes_time[n] |= !strcmp(name, clocks[i]);
-	}
+	for (unsigned int n = 0; n < SR_LOG_CALLS; n++)
+		h->pauses[n] = sr_schema_pauses(schema, (uint16_t)(SR_REC_CALL + n));
 }
 
 static int note_call(struct hooked *h, const struct sr_entry *e)
@@ -77,7 +68,7 @@ static int note_call(struct hooked *h, const struct sr_entry *e)
 	struct sr_log_polled found;
 	uint64_t *at;
 
-	if (e->kind - SR_REC_CALL < SR_LOG_CALLS && h->passes_time[e->kind - SR_REC_CALL])
+	if (e->kind - SR_REC_CALL < SR_LOG_CALLS && h->pauses[e->kind - SR_REC_CALL])
 		return 0;
 	if (sr_log_what(h->kinds, e->kind) == SR_WHAT_POLL && !sr_log_get_polled_of(h->kinds, e, &found))
 		return 0;
@@ -91,12 +82,13 @@ static int note_call(struct hooked *h, const struct sr_entry *e)
 
 /* ---------------------------------------------------------------- the lists */
 
-/* Words that are together in a list are looked at one by one where there are few of them: each may be a flag. */
+/* Words that are together in a list are looked at one by one where there are gaps or few of them: each may be a flag. */
 #define FEW_BYTES 64
 
 static int take_access(struct hooked *h, const struct sr_hooked_access *a, uint32_t faults)
 {
-	const bool are_few = a->width && a->length <= FEW_BYTES;
+	const bool are_few = a->width && (a->stride || a->length <= FEW_BYTES);
+	uint32_t step = a->length;
 	struct sr_watch_access found = {.sn = a->sn,
 					      .address = a->address,
 					      .pc = a->pc,
@@ -110,9 +102,11 @@ static int take_access(struct hooked *h, const struct sr_hooked_access *a, uint3
 			return -ENOMEM;
 	if (a->kind == SR_HOOKED_POLL)
 		return 0;
-	if (are_few)
+	if (are_few) {
 		found.length = a->width;
-	for (; found.address < a->address + a->length; found.address += found.length)
+		step = a->stride ? a->stride : a->width;
+	}
+	for (; found.address < a->address + a->length; found.address += step)
 		if (sr_race_watches_keep(h->s, h->rank, &found))
 			return -ENOMEM;
 	return 0;
@@ -172,7 +166,7 @@ static int read_rank(struct hooked *h, struct sr_trace *t, int32_t number, struc
 	h->any = false;
 	h->kinds = &kinds;
 	if (schema)
-		find_clocks(h, schema);
+		find_pauses(h, schema);
 	sr_schema_free(schema);
 	for (size_t i = 0; i < n && !ret; i++) {
 		h->thread = threads[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * hooked.h: loads and stores that the hooks of libsreplay_access.so have recorded (access/access.h), as if a watched replay had
+ * hooked.h: loads and stores that the hooks of libsreplay_access.so have recorded (shim/access/access.h), as if a watched replay had
  * found them.  Code without hooks, that of libraries, may access the memory as well.
  */
 #ifndef REPLAY_ANALYSIS_RACES_HOOKED_H

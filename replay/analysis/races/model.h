@@ -59,6 +59,7 @@ enum sr_access_kind {
 	SR_ACCESS_SCATTER, /* a READ or an atomic brings what it fetched there */
 	SR_ACCESS_RECV,    /* a message comes to a posted receive */
 	SR_ACCESS_RELEASE, /* the memory is not registered any more */
+	SR_ACCESS_CHANGE,  /* the bytes of a gather were others at its completion: what changed them may not have been seen */
 	SR_ACCESS_MESSAGE, /* takes the next receive of a shared receive queue, whose number is the place */
 	SR_ACCESS_KINDS
 };
@@ -91,7 +92,10 @@ enum sr_site_kind {
 struct sr_access {
 	uint64_t begin, end; /* addresses */
 	uint64_t sn; /* of the call; of an instruction's access: of the call before it */
-	uint64_t checksum;
+	union {
+		uint64_t checksum; /* of what it writes or sends */
+		uint64_t fetched;  /* of a READ or an atomic, with has_fetched: the first bytes that it found */
+	};
 	uint64_t site; /* 0: not known */
 	uint64_t pc;   /* of a CPU's access: its instruction; 0: not known */
 	uint32_t request;     /* 0: of no request; one request has several accesses */
@@ -121,6 +125,7 @@ struct sr_access {
 	uint32_t is_relaxed : 1; /* into memory of IBV_ACCESS_RELAXED_ORDERING */
 	uint32_t is_asked_again : 1; /* of a READ: the next one of its queue pair reads the same bytes, once this one is over */
 	uint32_t is_news : 1;        /* of a READ: its rank has not found the same there before */
+	uint32_t has_fetched : 1;
 	uint32_t is_polled : 1; /* it waits for the bytes to change: a READ of what READs poll, a load that is done again and again */
 };
 

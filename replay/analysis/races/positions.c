@@ -234,21 +234,23 @@ static void follow_sampled(struct sr_collect *c, const struct sr_collected_rank 
 			sr_model_order(c->m, r->sampled[i].from, moment, SR_SURE, true);
 }
 
-/*
- * is_placed: no other thread has done anything since the last moment, so that it makes no difference when exactly it was.  What
- * was found changed at a call, another thread may have stored all the same.
- */
+static uint64_t call_before(const struct sr_watch_access *w)
+{
+	return w->kind == SR_WATCH_CHANGED && !w->fault ? w->sn - 1 : w->sn;
+}
+
+/* is_placed: it is known which calls of other threads it came before. */
 static int add_watched(struct sr_collect *c, size_t rank, const struct sr_watch_access *w, uint32_t moment, bool is_placed)
 {
 	const bool is_load = w->kind == SR_WATCH_LOAD;
-	const uint64_t behind = w->kind == SR_WATCH_CHANGED && !w->fault ? w->sn - 1 : w->sn;
+	const uint64_t behind = call_before(w);
 	uint16_t doubts;
 
 	*(is_load ? &c->run->loads : &c->run->stores) += 1;
 	if (!c->how->group[rank])
 		return 0;
 	doubts = sr_collect_watch_doubts(c, rank, is_load, w->address, w->address + w->length);
-	if (is_placed && w->kind != SR_WATCH_CHANGED)
+	if (is_placed)
 		doubts &= (uint16_t)~SR_DOUBT_THREADS;
 	return sr_model_access(c->m, (struct sr_access){.begin = w->address,
 							.end = w->address + w->length,
@@ -283,11 +285,24 @@ static bool is_by_itself(const struct sr_collect *c, size_t rank, const struct s
 	return w->kind == SR_WATCH_STORE || (w->kind == SR_WATCH_LOAD && has_sampled(&c->ranks[rank], w));
 }
 
+/*
+ * It comes in front of this call.  No other thread has done anything since the last moment; or this is the next call of its
+ * thread, in front of which only one thread runs at a time.  What was found changed at a call, another thread may have stored.
+ */
+static bool is_placed(const struct sr_collect *c, size_t rank, const struct sr_watch_access *w, uint64_t sn)
+{
+	const struct sr_collected_rank *r = &c->ranks[rank];
+	const uint64_t before = call_before(w);
+
+	if (w->kind == SR_WATCH_CHANGED)
+		return false;
+	return (r->moment != SR_NO_MOMENT && r->at.thread == w->thread) ||
+	       (sn <= before + 1 && sr_race_watches_are_ordered(c->how->watches, (uint32_t)rank, w->thread, before));
+}
+
 /* What the thread loaded and stored up to there, as late as it can have been. */
 static void take_watched(struct sr_collect *c, size_t rank, uint32_t thread, uint64_t sn, uint32_t fault)
 {
-	const struct sr_collected_rank *r = &c->ranks[rank];
-	const bool is_placed = r->moment != SR_NO_MOMENT && r->at.thread == thread;
 	const struct sr_race_watched *w;
 	uint32_t moment = SR_NO_MOMENT;
 
@@ -305,7 +320,7 @@ static void take_watched(struct sr_collect *c, size_t rank, uint32_t thread, uin
 			if (sr_collect_found_fetches(c, rank, w->a.address, w->a.length))
 				c->m->is_full = true;
 		}
-		if (add_watched(c, rank, &w->a, moment, is_placed))
+		if (add_watched(c, rank, &w->a, moment, is_placed(c, rank, &w->a, sn)))
 			c->m->is_full = true;
 		if (is_alone)
 			moment = SR_NO_MOMENT;
@@ -318,6 +333,19 @@ static void follow_unseen(struct sr_collect *c, struct sr_collected_rank *r)
 	for (size_t i = 0; i < r->unseen_n; i++)
 		sr_model_choose(c->m, 0, r->unseen[i], r->moment);
 	r->unseen_n = 0;
+}
+
+static void note_call(struct sr_collect *c, const struct sr_position *at, uint32_t moment)
+{
+	struct sr_race_run *run = c->run;
+	struct sr_race_call *call = sr_grow((void **)&run->calls, run->calls_n, &run->calls_room, sizeof(*call));
+
+	if (!call) {
+		c->m->is_full = true;
+		return;
+	}
+	*call = (struct sr_race_call){.sn = at->sn, .thread = at->thread, .moment = moment};
+	run->calls_n++;
 }
 
 /* The moment of a rank's call, or of its load. */
@@ -335,9 +363,19 @@ uint32_t sr_collect_moment(struct sr_collect *c, size_t rank, const struct sr_po
 	r->before = c->m->lanes[r->lane].last;
 	r->moment = sr_model_moment(c->m, r->lane);
 	*(is_load ? &r->load : &r->call) = r->moment;
-	if (!is_load)
+	if (!is_load) {
 		follow_unseen(c, r);
+		note_call(c, at, r->moment);
+	}
 	return r->moment;
+}
+
+/* What several threads accessed is placed among their calls, whatever these are. */
+static bool is_due(const struct sr_collect *c, size_t rank, uint32_t thread, uint64_t sn)
+{
+	const struct sr_race_watches *s = c->how->watches;
+
+	return s && s->doubts[rank] & SR_DOUBT_THREADS && sr_race_watches_are_due(s, (uint32_t)rank, thread, sn);
 }
 
 enum sr_log_place sr_collect_wants(void *argument, size_t rank, uint32_t thread, uint64_t sn)
@@ -346,10 +384,12 @@ enum sr_log_place sr_collect_wants(void *argument, size_t rank, uint32_t thread,
 	size_t n;
 	const struct sr_socket_use *u = sr_race_sockets_uses(&c->sockets, (uint32_t)rank, thread, sn, &n);
 
-	return !n ? SR_LOG_NOT_WANTED : u->is_write ? SR_LOG_AT_ENTRY : SR_LOG_AT_RETURN;
+	if (!n)
+		return is_due(c, rank, thread, sn) ? SR_LOG_AT_ENTRY : SR_LOG_NOT_WANTED;
+	return u->is_write ? SR_LOG_AT_ENTRY : SR_LOG_AT_RETURN;
 }
 
-/* What a thread read from a socket, or wrote to it. */
+/* What a thread read from a socket, or wrote to it; or what it accessed in front of a call. */
 int sr_collect_passed(void *argument, const struct sr_passed *d)
 {
 	struct sr_collect *c = argument;
@@ -357,6 +397,8 @@ int sr_collect_passed(void *argument, const struct sr_passed *d)
 	struct sr_socket_use *u = sr_race_sockets_uses(&c->sockets, (uint32_t)d->rank, d->at.thread, d->at.sn, &n);
 	int err = 0;
 
+	if (!n)
+		sr_collect_moment(c, d->rank, &d->at, false);
 	for (size_t i = 0; i < n && !err; i++) {
 		u[i].moment = sr_collect_moment(c, d->rank, &d->at, false);
 		if (!u[i].is_linked)

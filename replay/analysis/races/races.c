@@ -15,6 +15,9 @@
 #include "replay/analysis/races/polls.h"
 #include "replay/analysis/races/sweep.h"
 
+/* What comes before and after both accesses is asked of the first races: of so many that all moments gone through are no more. */
+#define BOUNDS_MOMENTS_MOST 300000000u
+
 /* Pairs of one race that are examined for doubts. */
 #define EXAMINED 4
 
@@ -59,15 +62,23 @@ static bool is_lock_word(const struct sr_access *write, const struct sr_access *
 	       lock->opcode == IBV_WR_ATOMIC_CMP_AND_SWP && write->begin == lock->begin && write->end == lock->end;
 }
 
-/* Whether a load waits is known only if the rank was watched: find_flags(). */
-static bool is_flag(enum sr_memory_model memory, const struct sr_access *a, const struct sr_access *b)
+/* The last word of a longer WRITE, for which the rank waits, or may wait for all that is known of it. */
+static bool is_last_word(const struct sr_races *r, const struct sr_access *write, const struct sr_access *load)
 {
-	if (memory == SR_MODEL_DEVICE && (sr_race_is_tail(a, b) || sr_race_is_tail(b, a)))
+	const bool is_replayed = r->how.watches && !(r->how.watches->doubts[load->rank] & SR_DOUBT_REPLAY);
+
+	return sr_race_is_tail(write, load) || (!is_replayed && sr_race_may_be_awaited(write, load));
+}
+
+/* Whether a load waits is known only if the rank was watched: find_flags(). */
+static bool is_flag(const struct sr_races *r, const struct sr_access *a, const struct sr_access *b)
+{
+	if (r->how.memory == SR_MODEL_DEVICE && (is_last_word(r, a, b) || is_last_word(r, b, a)))
 		return true;
 	return sr_race_is_word(a, b) || sr_race_is_word(b, a);
 }
 
-static enum sr_race_class class_of(enum sr_memory_model memory, const struct sr_access *a, const struct sr_access *b)
+static enum sr_race_class class_of(const struct sr_races *r, const struct sr_access *a, const struct sr_access *b)
 {
 	if (a->kind == SR_ACCESS_RELEASE || b->kind == SR_ACCESS_RELEASE)
 		return SR_RACE_LIFETIME;
@@ -77,7 +88,7 @@ static enum sr_race_class class_of(enum sr_memory_model memory, const struct sr_
 		return SR_RACE_FENCE;
 	if (is_window(a) || is_window(b))
 		return SR_RACE_IN_FLIGHT;
-	if (is_flag(memory, a, b) || is_lock_word(a, b) || is_lock_word(b, a))
+	if (is_flag(r, a, b) || is_lock_word(a, b) || is_lock_word(b, a))
 		return SR_RACE_SYNC;
 	if (a->kind == SR_ACCESS_WRITE && b->kind == SR_ACCESS_WRITE && a->begin == b->begin && a->end == b->end &&
 	    a->checksum && a->checksum == b->checksum)
@@ -164,6 +175,7 @@ static int weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered,
 	bool asks;
 
 	r->doubts = r->a.doubts | r->b.doubts | doubts;
+	r->entry.rank = r->a.doubts & SR_DOUBT_OUTSIDE ? r->a.rank : r->b.rank;
 	if (unordered == SR_SURE)
 		r->doubts |= SR_DOUBT_ORDER;
 	if (!run->has_clocks || run->counts.holes)
@@ -176,7 +188,7 @@ static int weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered,
 	if (asks && run->borders_n) {
 		if (!doubts_of(f))
 			return -ENOMEM;
-		r->doubts |= sr_race_may_be_ordered_outside(f->doubts, &r->a, &r->b);
+		r->doubts |= sr_race_may_be_ordered_outside(f->doubts, &r->a, &r->b, &r->entry);
 	}
 	r->evidence = r->doubts		       ? SR_RACE_POSSIBLE
 		      : unordered == SR_SEEN ? SR_RACE_OBSERVED
@@ -204,7 +216,7 @@ static struct sr_race race_of(const struct finding *f, const struct sr_access *a
 
 	r.begin = a->begin > b->begin ? a->begin : b->begin;
 	r.end = a->end < b->end ? a->end : b->end;
-	r.class = class_of(f->r->how.memory, a, b);
+	r.class = class_of(f->r, a, b);
 	r.stack_a = sr_race_stack_of(f->r, &r.a);
 	r.stack_b = sr_race_stack_of(f->r, &r.b);
 	return r;
@@ -409,7 +421,7 @@ static bool is_of_known_race(const struct asked *q, const struct sr_access *a, c
  */
 static bool is_behind_read(const struct asked *q, const struct sr_access *a, const struct sr_access *b)
 {
-	const bool is_awaited_flag = class_of(q->f->r->how.memory, a, b) == SR_RACE_SYNC && (a->is_polled || b->is_polled || b->kind == SR_ACCESS_ATOMIC);
+	const bool is_awaited_flag = class_of(q->f->r, a, b) == SR_RACE_SYNC && (a->is_polled || b->is_polled || b->kind == SR_ACCESS_ATOMIC);
 
 	return (b->kind == SR_ACCESS_WRITE || b->kind == SR_ACCESS_ATOMIC) && !is_awaited_flag;
 }
@@ -488,6 +500,26 @@ static uint64_t stack_of(const void *argument, const struct sr_access *a)
 	return sr_race_stack_of(argument, a);
 }
 
+/* Once they are sorted, so that the most severe ones have them. */
+static int find_bounds(struct finding *f)
+{
+	struct sr_races *r = f->r;
+	uint64_t moments = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		struct sr_race *s = &r->races[i];
+
+		moments += 4 * r->run.model.moments_n;
+		if (moments > BOUNDS_MOMENTS_MOST)
+			return 0;
+		if (!doubts_of(f))
+			return -ENOMEM;
+		sr_race_find_bounds(f->doubts, &s->a, &s->b, &s->bounds);
+		s->has_bounds = true;
+	}
+	return 0;
+}
+
 static int search(struct sr_races *r)
 {
 	struct finding f = {.r = r};
@@ -501,6 +533,8 @@ static int search(struct sr_races *r)
 	if (!ret)
 		ret = sr_sweep(&r->run.model, &sweep);
 	if (!ret)
+		sr_races_explain_changes(r);
+	if (!ret)
 		ret = find_flags(&f);
 	if (!ret && r->how.consistency)
 		ret = sr_consistency_observed(&r->consistency, &r->run, origin_of, &f);
@@ -512,6 +546,8 @@ static int search(struct sr_races *r)
 	r->dropped = sweep.dropped;
 	if (r->n)
 		qsort(r->races, r->n, sizeof(*r->races), by_severity);
+	if (!ret)
+		ret = find_bounds(&f);
 	sr_race_doubts_free(f.doubts);
 	free(f.examined);
 	free(f.pairs.all);

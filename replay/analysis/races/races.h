@@ -10,6 +10,7 @@
 
 #include "replay/analysis/races/collect.h"
 #include "replay/analysis/races/consistency.h"
+#include "replay/analysis/races/doubts.h"
 #include "replay/analysis/races/stacks.h"
 
 enum sr_race_evidence {
@@ -40,6 +41,9 @@ struct sr_race {
 	enum sr_race_severity severity;
 	uint16_t doubts; /* SR_DOUBT_*: why it is only possible */
 	uint64_t stack_a, stack_b; /* stacks.h; 0: not known */
+	struct sr_race_entry entry; /* with SR_DOUBT_OUTSIDE */
+	struct sr_race_bounds bounds;
+	bool has_bounds; /* false: they were not looked for */
 };
 
 struct sr_races {
@@ -67,6 +71,27 @@ uint64_t sr_race_stack_of(const struct sr_races *r, const struct sr_access *a);
  * NULL: there is none.
  */
 const struct sr_access *sr_race_load_to_try(const struct sr_races *r, const struct sr_race *s);
+
+/*
+ * Of a request that sent changed bytes (changed.h) the search has found a race with a change by nobody knows whom.  Where it has
+ * found another race with the same buffer, that access was it: what was predicted of it is observed.  Else somebody unseen was.
+ */
+void sr_races_explain_changes(struct sr_races *r);
+
+/* The first bytes of what both access; length 0: they are not known. */
+struct sr_race_content {
+	uint8_t bytes[8];
+	uint32_t length;
+};
+
+struct sr_race_contents {
+	struct sr_race_content a, b; /* what the two found or left there in this run */
+	/* What the one that reads, if only one does, would have found in the other order. */
+	struct sr_race_content other;
+	bool a_reads, b_reads;
+};
+
+void sr_race_find_contents(const struct sr_races *r, const struct sr_race *s, struct sr_race_contents *c);
 
 /* By its evidence and class. */
 enum sr_race_severity sr_race_severity_of(const struct sr_race *r);

@@ -9,6 +9,7 @@
 #include "logd/base/opcodes.h"
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/races/borders.h"
+#include "replay/analysis/races/changed.h"
 #include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/lifetimes.h"
 #include "replay/analysis/races/locks.h"
@@ -82,6 +83,8 @@ static int add_remote(struct sr_collect *c, struct sr_collected_request *rq, str
 	a.until = rq->r.landing;
 	a.is_relaxed = p->is_relaxed;
 	a.kind = does & SR_OP_ATOMIC ? SR_ACCESS_ATOMIC : does & SR_OP_CHANGES ? SR_ACCESS_WRITE : SR_ACCESS_READ;
+	if (does & SR_OP_SCATTERS)
+		a.checksum = 0;
 	sr_collect_note_poll(c, rq, &a);
 	if (does & SR_OP_ATOMIC && !c->results->are_all && !c->finds_results) {
 		c->lacks_results = true;
@@ -197,7 +200,8 @@ int sr_collect_posted(void *argument, const struct sr_posted *p)
 			       .site = p->site,
 			       .sn = p->at.sn,
 			       .thread = p->at.thread,
-			       .opcode = p->opcode};
+			       .opcode = p->opcode,
+			       .is_altered = sr_links_has_changed(c->how->links, p->rank, p->at.thread, p->at.sn, p->request)};
 	c->requests_n++;
 	c->run->requests++;
 	follow_gathered(c, &c->ranks[p->rank], p->at.sn, rq->r.effect);
@@ -229,6 +233,8 @@ int sr_collect_completed(void *argument, const struct sr_completed *d)
 	rq->over = moment;
 	sr_race_complete(c->m, &rq->r, moment);
 	r->known = d->known;
+	if (rq->is_altered && sr_collect_altered(c, rq, &d->completed, moment))
+		return -ENOMEM;
 	if (!(sr_op(rq->opcode) & SR_OP_SCATTERS) || (rq->has_value && !rq->is_unknown && !rq->is_stored))
 		return 0;
 	if (!rq->has_value)

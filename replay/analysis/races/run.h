@@ -17,6 +17,12 @@ struct sr_race_border {
 	bool is_value; /* a value of the recorded ranks, but it is not known which request left it */
 };
 
+/* A call of a rank: the lane of its moment has the rank's number. */
+struct sr_race_call {
+	uint64_t sn;
+	uint32_t thread, moment;
+};
+
 /* Memory of which its program said that races in it do no harm. */
 struct sr_race_benign {
 	uint64_t begin, end;
@@ -34,6 +40,8 @@ struct sr_race_run {
 	struct sr_race_model model;
 	struct sr_race_finding *findings;
 	size_t findings_n, findings_room;
+	struct sr_race_call *calls; /* ascending by moment */
+	size_t calls_n, calls_room;
 	struct sr_race_border *borders;
 	size_t borders_n, borders_room;
 	struct sr_race_benign *benign;

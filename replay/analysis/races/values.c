@@ -213,7 +213,7 @@ static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t own
 
 static const struct sr_race_watched *watched_load(const struct sr_collect *c, const struct sr_value *v)
 {
-	return c->how->watches ? sr_race_watches_load(c->how->watches, (uint32_t)v->rank, v->at.thread, v->at.sn, v->at.fault, v->site)
+	return c->how->watches ? sr_race_watches_find(c->how->watches, (uint32_t)v->rank, SR_WATCH_LOAD, v->at.thread, v->at.sn, v->at.fault, v->site)
 			       : NULL;
 }
 
@@ -312,6 +312,18 @@ static int note_result(struct sr_collect *c, const struct sr_value *v)
 	return sr_keymap_put(&c->results->values, v->posted, word);
 }
 
+static void keep_fetched(struct sr_collect *c, const struct sr_value *v, const struct sr_collected_request *rq)
+{
+	for (uint32_t i = 0; i < rq->accesses_n; i++) {
+		struct sr_access *a = &c->m->accesses[rq->first_access + i];
+
+		if ((a->kind != SR_ACCESS_READ && a->kind != SR_ACCESS_ATOMIC) || a->begin != v->remote || v->length < a->end - a->begin)
+			continue;
+		memcpy(&a->fetched, v->data, v->length < sizeof(a->fetched) ? v->length : sizeof(a->fetched));
+		a->has_fetched = true;
+	}
+}
+
 static int take_fetched(struct sr_collect *c, const struct sr_value *v)
 {
 	struct sr_collected_request *rq;
@@ -319,6 +331,7 @@ static int take_fetched(struct sr_collect *c, const struct sr_value *v)
 	if (!v->posted || v->posted > c->requests_n || v->from == SR_NO_RANK)
 		return 0;
 	rq = &c->requests[v->posted - 1];
+	keep_fetched(c, v, rq);
 	if (note_fetched(c, v, rq) || (sr_op(rq->opcode) & SR_OP_ATOMIC && note_result(c, v)))
 		return -ENOMEM;
 	return take_bytes(c, v, v->from, v->remote, rq->r.effect, v->posted);

@@ -23,6 +23,31 @@ int sr_race_watches_keep(struct sr_race_watches *s, uint32_t rank, const struct 
 	return 0;
 }
 
+static uint64_t key_of_piece(uint32_t rank, uint32_t thread, uint64_t sn)
+{
+	return sr_keymap_of_rank((uint64_t)thread << 40 ^ sn, rank);
+}
+
+static int take(struct sr_race_watches *s, uint32_t rank, const struct sr_watch_access *found)
+{
+	switch (found->kind) {
+	case SR_WATCH_POLL:
+		return sr_keymap_put(&s->polls, found->pc, 1);
+	case SR_WATCH_BESIDE:
+		return sr_keymap_put(&s->beside, key_of_piece(rank, found->thread, found->sn), 1);
+	default:
+		return sr_race_watches_keep(s, rank, found);
+	}
+}
+
+bool sr_race_watches_are_ordered(const struct sr_race_watches *s, uint32_t rank, uint32_t thread, uint64_t sn)
+{
+	uint64_t is;
+
+	return !s->are_partial && !sr_keymap_get(&s->beside, key_of_piece(rank, thread, sn), &is) &&
+	       !sr_keymap_get(&s->beside, key_of_piece(rank, SR_WATCH_ALL_THREADS, 0), &is);
+}
+
 int sr_race_watches_read(struct sr_race_watches *s, uint32_t rank, const char *path)
 {
 	FILE *f = fopen(path, "r");
@@ -36,7 +61,7 @@ int sr_race_watches_read(struct sr_race_watches *s, uint32_t rank, const char *p
 	    fseek(f, (long)(head.ranges * sizeof(struct sr_watch_range)), SEEK_CUR))
 		ret = -EIO;
 	while (!ret && fread(&found, sizeof(found), 1, f) == 1)
-		ret = found.kind == SR_WATCH_POLL ? sr_keymap_put(&s->polls, found.pc, 1) : sr_race_watches_keep(s, rank, &found);
+		ret = take(s, rank, &found);
 	if (ferror(f))
 		ret = -EIO;
 	fclose(f);
@@ -118,6 +143,7 @@ void sr_race_watches_free(struct sr_race_watches *s)
 	free(s->all);
 	free(s->next);
 	free(s->doubts);
+	sr_keymap_free(&s->beside);
 	sr_keymap_free(&s->polls);
 	sr_keymap_free(&s->stored);
 }
@@ -145,34 +171,53 @@ static size_t find(const struct sr_race_watches *s, const struct sr_race_watched
 	return low;
 }
 
-const struct sr_race_watched *sr_race_watches_due(struct sr_race_watches *s, uint32_t rank, uint32_t thread, uint64_t sn,
-						  uint32_t fault)
+/* The first one of the thread. */
+static size_t first_of(const struct sr_race_watches *s, uint32_t rank, uint32_t thread)
 {
-	const struct sr_race_watched wanted = {.rank = rank, .a.thread = thread}, *found;
-	size_t first = find(s, &wanted);
+	return find(s, &(struct sr_race_watched){.rank = rank, .a.thread = thread});
+}
+
+static const struct sr_race_watched *next_due(const struct sr_race_watches *s, size_t first, uint32_t rank, uint32_t thread, uint64_t sn,
+					      uint32_t fault)
+{
+	const struct sr_race_watched *found;
 
 	if (first == s->n || first + s->next[first] >= s->n)
 		return NULL;
 	found = &s->all[first + s->next[first]];
-	if (found->rank != rank || found->a.thread != thread || found->a.sn > sn ||
-	    (found->a.sn == sn && place_of(&found->a) > 2 * (uint64_t)fault))
-		return NULL;
-	s->next[first]++;
+	return found->rank != rank || found->a.thread != thread || found->a.sn > sn ||
+			       (found->a.sn == sn && place_of(&found->a) > 2 * (uint64_t)fault)
+		       ? NULL
+		       : found;
+}
+
+const struct sr_race_watched *sr_race_watches_due(struct sr_race_watches *s, uint32_t rank, uint32_t thread, uint64_t sn,
+						  uint32_t fault)
+{
+	const size_t first = first_of(s, rank, thread);
+	const struct sr_race_watched *found = next_due(s, first, rank, thread, sn, fault);
+
+	if (found)
+		s->next[first]++;
 	return found;
 }
 
-const struct sr_race_watched *sr_race_watches_load(const struct sr_race_watches *s, uint32_t rank, uint32_t thread,
+bool sr_race_watches_are_due(const struct sr_race_watches *s, uint32_t rank, uint32_t thread, uint64_t sn)
+{
+	return next_due(s, first_of(s, rank, thread), rank, thread, sn, 0);
+}
+
+const struct sr_race_watched *sr_race_watches_find(const struct sr_race_watches *s, uint32_t rank, enum sr_watch_kind kind, uint32_t thread,
 						   uint64_t sn, uint32_t fault, uint64_t pc)
 {
-	const struct sr_race_watched wanted = {
-	    .rank = rank, .a = {.thread = thread, .sn = sn, .fault = fault, .kind = SR_WATCH_LOAD}};
+	const struct sr_race_watched wanted = {.rank = rank, .a = {.thread = thread, .sn = sn, .fault = fault, .kind = kind}};
 
 	for (size_t i = find(s, &wanted); i < s->n; i++) {
 		const struct sr_race_watched *w = &s->all[i];
 
 		if (w->rank != rank || w->a.thread != thread || w->a.sn != sn || w->a.fault != fault)
 			break;
-		if (w->a.kind == SR_WATCH_LOAD && w->a.pc == pc)
+		if (w->a.kind == kind && w->a.pc == pc)
 			return w;
 	}
 	return NULL;
@@ -212,7 +257,7 @@ static int find_ranges(const struct sr_race_model *m, uint32_t rank, struct sr_w
 		struct sr_watch_range *at;
 
 		if (a->owner != rank || a->kind == SR_ACCESS_LOAD || a->kind == SR_ACCESS_STORE || a->kind == SR_ACCESS_RELEASE ||
-		    a->kind == SR_ACCESS_MESSAGE)
+		    a->kind == SR_ACCESS_MESSAGE || a->kind == SR_ACCESS_CHANGE)
 			continue;
 		at = sr_grow((void **)ranges, *n, &room, sizeof(*at));
 		if (!at)

@@ -25,6 +25,7 @@ struct sr_race_watches {
 	size_t *next;    /* by the first of each rank and thread: how many were given */
 	uint16_t *doubts; /* by rank: SR_DOUBT_* */
 	bool are_partial; /* other code may have accessed the memory, too (hooked.h) */
+	struct sr_keymap beside; /* pieces of a thread's code between two calls during which others ran (SR_WATCH_BESIDE) */
 	struct sr_keymap stored; /* words that a rank's CPU stored to */
 	struct sr_keymap polls; /* instructions that wait for what they load to change */
 };
@@ -46,8 +47,14 @@ void sr_race_watches_free(struct sr_race_watches *s);
 const struct sr_race_watched *sr_race_watches_due(struct sr_race_watches *s, uint32_t rank, uint32_t thread, uint64_t sn,
 						  uint32_t fault);
 
-/* The load of this instruction at this fault; NULL: none was seen. */
-const struct sr_race_watched *sr_race_watches_load(const struct sr_race_watches *s, uint32_t rank, uint32_t thread,
+/* Is there one that comes before this call? */
+bool sr_race_watches_are_due(const struct sr_race_watches *s, uint32_t rank, uint32_t thread, uint64_t sn);
+
+/* Is it known which calls of other threads what this thread did between this call and its next one came before? */
+bool sr_race_watches_are_ordered(const struct sr_race_watches *s, uint32_t rank, uint32_t thread, uint64_t sn);
+
+/* The load or store of this instruction at this fault; NULL: none was seen. */
+const struct sr_race_watched *sr_race_watches_find(const struct sr_race_watches *s, uint32_t rank, enum sr_watch_kind kind, uint32_t thread,
 						   uint64_t sn, uint32_t fault, uint64_t pc);
 
 /* Did this thread load from this address after this call? */

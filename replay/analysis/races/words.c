@@ -60,6 +60,8 @@ const char *sr_race_access_words(const struct sr_access *a, char text[64])
 		return "store";
 	if (a->kind == SR_ACCESS_RECV)
 		return "message into a posted receive";
+	if (a->kind == SR_ACCESS_CHANGE)
+		return "change that was not seen itself";
 	if (a->kind == SR_ACCESS_RELEASE)
 		return "deregistration";
 	snprintf(text, 64, "%s%s", before, opcode_word(a->opcode));
