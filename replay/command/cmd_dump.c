@@ -135,13 +135,13 @@ static void print_time(const struct sr_stamps *s)
 	printf("%s.%06u ", text, (unsigned int)(s->time % 1000000000 / 1000));
 }
 
-static int print_record(struct options *o, int32_t rank, uint32_t thread, const struct sr_entry *e)
+static int print_record(struct options *o, struct sr_stream *s, int32_t rank, uint32_t thread, const struct sr_entry *e)
 {
 	json_t *v = e->kind == SR_REC_CLOCK ? decode_clock(o, e) : sr_print_decode(&o->with, e);
 
 	if (!v)
 		return sr_fail(
-		    "rank %d thread %u SN %llu: the record does not fit the trace's schema", rank,
+		    "rank %s thread %u SN %llu: the record does not fit the trace's schema", sr_stream_rank_label(s),
 		    thread, (unsigned long long)e->sn);
 	if (o->choice.json) {
 		print_json(o, rank, thread, e, v);
@@ -164,7 +164,7 @@ static int dump_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 	o->stamps = (struct sr_stamps){0};
 
 	if (!o->choice.json)
-		printf("rank %d%s thread %u\n", rank, sr_stream_image_label(s), thread);
+		printf("rank %s thread %u\n", sr_stream_rank_label(s), thread);
 	/* -ENOENT: the stream ends before; -EBADMSG: the reader's warning says it. */
 	if (o->first && (got = sr_stream_seek(s, o->first)))
 		return got == -ENOENT ? 0 : SR_EXIT_FAILED;
@@ -173,7 +173,7 @@ static int dump_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 			break;
 		if (sr_stamps_take(&o->stamps, &e))
 			continue;
-		status = print_record(o, rank, thread, &e);
+		status = print_record(o, s, rank, thread, &e);
 		o->printed++;
 	}
 	return !status && got < 0 ? SR_EXIT_FAILED : status;

@@ -17,6 +17,7 @@
 #include "replay/command/guess.h"
 #include "replay/command/traces.h"
 #include "replay/analysis/explain.h"
+#include "replay/analysis/log/children.h"
 #include "replay/analysis/log/images.h"
 #include "replay/analysis/plan/plan.h"
 #include "replay/analysis/log/call_sites.h"
@@ -27,6 +28,7 @@
 
 struct options {
 	const char *dir;
+	char name[64]; /* the rank's */
 	int32_t rank;
 	uint32_t thread;
 	uint64_t sn;
@@ -43,14 +45,16 @@ struct explain {
 
 /* ----------------------------------------------------------------- options */
 
-/* RANK:SN or RANK.THREAD:SN */
+/* RANK:SN or RANK.THREAD:SN; a rank is 3, or a child of one, 3/1 */
 static bool parse_place(const char *text, struct options *o)
 {
-	char *end;
-	unsigned long rank = strtoul(text, &end, 10), thread = 0;
+	size_t n = strspn(text, "0123456789/");
+	char *end = (char *)text + n;
+	unsigned long thread = 0;
 
-	if (end == text || rank > INT32_MAX)
+	if (!n || n >= sizeof(o->name))
 		return false;
+	snprintf(o->name, sizeof(o->name), "%.*s", (int)n, text);
 	if (*end == '.') {
 		text = end + 1;
 		thread = strtoul(text, &end, 10);
@@ -61,7 +65,6 @@ static bool parse_place(const char *text, struct options *o)
 		return false;
 	text = end + 1;
 	o->sn = strtoull(text, &end, 10);
-	o->rank = (int32_t)rank;
 	o->thread = (uint32_t)thread;
 	return end != text && !*end && o->sn;
 }
@@ -145,8 +148,8 @@ static void print_text(const struct explain *x)
 	putchar('\n');
 	if (x->e.left_out)
 		printf("  %zu value%s that other ranks sent, and that the trace leaves out (record --order): sreplay "
-		       "replay --record-ranks %d makes one that has them\n",
-		       x->e.left_out, x->e.left_out == 1 ? "" : "s", x->o.rank);
+		       "replay --record-ranks %s makes one that has them\n",
+		       x->e.left_out, x->e.left_out == 1 ? "" : "s", x->o.name);
 	if (!x->e.values_n && !x->e.left_out &&
 	    !sr_explain_entered(x->e.trace, x->o.rank, x->o.thread, x->o.sn, NULL))
 		printf("  no value from the network entered here\n");
@@ -162,9 +165,9 @@ static int print_all(const struct explain *x)
 	const char *call = sr_call_sites_call(x->sites, x->o.rank, x->o.thread, x->o.sn);
 
 	if (!*call && !x->e.values_n && !x->e.left_out)
-		return sr_fail("rank %d thread %u has no record of SN %" PRIu64
+		return sr_fail("rank %s thread %u has no record of SN %" PRIu64
 			       " (an idle poll that came again is recorded once)",
-			       x->o.rank, x->o.thread, x->o.sn);
+			       x->o.name, x->o.thread, x->o.sn);
 	if (x->o.json)
 		print_json(x);
 	else
@@ -223,6 +226,17 @@ static int explain(struct explain *x)
 	return status;
 }
 
+/* False: the trace has no such rank, nor child that belongs to the job. */
+static bool find_rank(struct explain *x)
+{
+	for (size_t i = 0; i < sr_trace_ranks(x->e.trace); i++) {
+		x->o.rank = sr_trace_rank_number(x->e.trace, i);
+		if (!strcmp(sr_trace_rank_name(x->e.trace, x->o.rank), x->o.name))
+			return true;
+	}
+	return false;
+}
+
 int sr_cmd_explain(int argc, char **argv)
 {
 	struct explain *x = calloc(1, sizeof(*x));
@@ -235,10 +249,10 @@ int sr_cmd_explain(int argc, char **argv)
 		free(x);
 		return SR_EXIT_FAILED;
 	}
-	if (sr_trace_open(&x->e.trace, x->o.dir, &err))
+	if (sr_trace_open(&x->e.trace, x->o.dir, &err) || sr_children_adopt(x->e.trace, &err))
 		status = sr_fail("%s", err.text);
-	else if (!sr_trace_process(x->e.trace, x->o.rank))
-		status = sr_fail("%s has no rank %d", x->o.dir, x->o.rank);
+	else if (!find_rank(x))
+		status = sr_fail("%s has no rank %s", x->o.dir, x->o.name);
 	else if (sr_images_choose_by_sn(x->e.trace, x->o.rank, x->o.sn, &err))
 		status = sr_fail("%s", err.text);
 	else

@@ -8,6 +8,7 @@
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/analysis/graph.h"
+#include "replay/analysis/log/children.h"
 #include "replay/analysis/plan_make.h"
 
 struct options {
@@ -114,7 +115,7 @@ int sr_cmd_graph(int argc, char **argv)
 	if (sr_trace_open(&t, o.common.dir, &err))
 		return sr_fail("%s", err.text);
 	sr_note_what_sums_lack(t, o.common.dir);
-	if (open_plan(&p, t, &err) || sr_graph_load(&g, p, &err)) {
+	if (sr_children_adopt(t, &err) || open_plan(&p, t, &err) || sr_graph_load(&g, t, p, &err)) {
 		status = sr_fail("%s", err.text);
 	} else {
 		status = sr_graph_add_images(&g, t, &err) ? sr_fail("%s", err.text) : print(&o, &g);

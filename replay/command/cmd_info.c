@@ -299,9 +299,9 @@ static const json_t *kernel_release(const struct sr_recorded *r)
 static void print_fork(const struct sr_trace *t, int32_t rank, const struct sr_recorded *r)
 {
 	if (sr_trace_child(t, rank))
-		printf("  forked by thread %lld of its parent at SN %llu; replay it by sreplay replay -r %d/%s\n",
+		printf("  forked by thread %lld of its parent at SN %llu; replay it by sreplay replay -r %s\n",
 		       (long long)json_integer_value(json_object_get(r->json, "forked_by")),
-		       (ull)sr_trace_sns_before(t, rank), rank, sr_trace_child(t, rank));
+		       (ull)sr_trace_sns_before(t, rank), sr_trace_rank_name(t, rank));
 }
 
 static void print_text(const struct info *i, const struct sr_trace *t, int32_t rank,
@@ -309,7 +309,7 @@ static void print_text(const struct info *i, const struct sr_trace *t, int32_t r
 {
 	const struct summary *sum = &i->sum;
 
-	printf("rank %d%s: %s, ", rank, sr_trace_image_label(t, rank), r->exe);
+	printf("rank %s: %s, ", sr_trace_rank_label(t, rank), r->exe);
 	print_end(sum, t, rank);
 	print_command(r->argv);
 	print_fork(t, rank, r);

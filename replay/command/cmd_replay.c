@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "logd/trace/reader.h"
+#include "replay/analysis/log/children.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/command/replay_race.h"
@@ -68,11 +69,14 @@ struct options {
 	enum sr_group_transport transport;
 	bool has_transport; /* given by --transport */
 	struct sr_tool tool;
-	long tool_rank; /* -1: the only one */
+	const char *tool_name; /* of the rank that it runs; NULL: the only one */
+	long tool_rank; /* ... in the trace; -1: none is named */
 };
 
 static const struct argp_option option_list[] = {
-    {"group", 'g', "LIST", 0, "replay these ranks, e.g. 0,2-5 (default: all that were recorded)",
+    {"group", 'g', "LIST", 0,
+     "replay these ranks, e.g. 0,2-5 (default: all that were recorded), and what they have forked and uses verbs; 3/1: the first "
+     "process that rank 3 has forked",
      0},
     {"rank", 'r', "N", 0,
      "this rank only, alone; with --exec the one that the tool runs; N/K: the K-th process that it has "
@@ -125,10 +129,11 @@ static const struct argp_option option_list[] = {
     {0},
 };
 
-static bool take_rank(struct options *o, const char *option, const char *arg)
+/* Of a child the trace says whether there is one. */
+static bool take_name(const char **name, const char *option, const char *arg)
 {
-	o->tool_rank = sr_parse_number(option, arg);
-	return o->tool_rank >= 0;
+	*name = arg;
+	return strchr(arg, '/') || sr_parse_number(option, arg) >= 0;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -140,11 +145,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->group = arg;
 		return 0;
 	case 'r':
-		/* The tool's rank, if there is a tool; else the only one: combine_choices(). */
-		if (!strchr(arg, '/') && !take_rank(o, "--rank", arg))
-			return EINVAL;
-		o->rank = arg;
-		return 0;
+		return take_name(&o->rank, "--rank", arg) ? 0 : EINVAL;
 	case OPTION_IMAGE:
 		o->image = sr_parse_number("--image", arg);
 		return o->image < 0 ? EINVAL : 0;
@@ -191,7 +192,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPTION_GDB:
 		o->tool.kind = SR_TOOL_GDB;
-		return !strcmp(arg, ONLY_RANK) || take_rank(o, "--gdb", arg) ? 0 : EINVAL;
+		return !strcmp(arg, ONLY_RANK) || take_name(&o->tool_name, "--gdb", arg) ? 0 : EINVAL;
 	case OPTION_EXEC:
 		o->tool.kind = SR_TOOL_COMMAND;
 		o->tool.command = arg;
@@ -214,13 +215,18 @@ static const struct argp argp = {
     NULL,
 };
 
+/* 3, or 3/1 */
+static bool is_name(const char *word)
+{
+	return *word >= '0' && *word <= '9' && !word[strspn(word, "0123456789/")];
+}
+
 /* argp takes an option's argument from the next word always, or never. */
 static void complete_gdb_option(int argc, char **argv)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
 		if (!strcmp(argv[i], "--gdb") &&
-		    (i + 1 == argc || !argv[i + 1][0] ||
-		     strspn(argv[i + 1], "0123456789") != strlen(argv[i + 1])))
+		    (i + 1 == argc || !is_name(argv[i + 1])))
 			argv[i] = "--gdb=" ONLY_RANK;
 }
 
@@ -282,14 +288,6 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 	return status;
 }
 
-static bool is_among(const int32_t *ranks, size_t n, long rank)
-{
-	for (size_t i = 0; i < n; i++)
-		if (ranks[i] == rank)
-			return true;
-	return false;
-}
-
 /* The requested transport, or else the best there is, with its plan.  False after a message. */
 static bool find_transport(struct sr_trace *t, const struct options *o, const int32_t *ranks,
 			   size_t n, struct sr_transport *way)
@@ -299,7 +297,7 @@ static bool find_transport(struct sr_trace *t, const struct options *o, const in
 	/* A rank alone has only its trace; there is nothing to compare it with. */
 	if (!o->has_transport)
 		wanted = n > 1 ? SR_GROUP_BEST : SR_GROUP_NONE;
-	if (!sr_transport_open(way, ranks, n, wanted))
+	if (!sr_transport_open(way, t, ranks, n, wanted))
 		return false;
 	if (wanted == SR_GROUP_NONE || sr_ensure_plan(t, o->dir, ranks, n, o->quiet))
 		return sr_transport_ready(way);
@@ -307,7 +305,7 @@ static bool find_transport(struct sr_trace *t, const struct options *o, const in
 	if (o->has_transport)
 		return sr_fail("--transport none replays without"), false;
 	sr_note("so each rank is replayed from its trace only");
-	return sr_transport_open(way, ranks, n, SR_GROUP_NONE);
+	return sr_transport_open(way, t, ranks, n, SR_GROUP_NONE);
 }
 
 /* Ranks in the trace that are not replayed.  NULL: there are none, or they are unknown. */
@@ -346,8 +344,7 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	    .produced = produced,
 	};
 
-	if (o->tool.kind != SR_TOOL_NONE && (n > 1 || o->tool_rank >= 0) &&
-	    !is_among(ranks, n, o->tool_rank))
+	if (o->tool.kind != SR_TOOL_NONE && (n > 1 || o->tool_name) && o->tool_rank < 0)
 		return sr_fail("--%s: which rank? Of those that are replayed one is wanted: %s",
 			       o->tool.kind == SR_TOOL_GDB ? "gdb" : "exec",
 			       o->tool.kind == SR_TOOL_GDB ? "--gdb RANK" : "--rank N");
@@ -365,15 +362,18 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	return status;
 }
 
-/* --rank alone is a group of one.  With --group it only says which of them a tool runs. */
+/* --rank is replayed alone.  With --group it only says which of them a tool runs. */
+static bool is_alone(const struct options *o)
+{
+	return o->rank && !o->group;
+}
+
 static bool combine_choices(struct options *o)
 {
-	if (!o->rank)
-		return true;
-	if (o->group && o->tool.kind == SR_TOOL_NONE)
+	if (o->rank && o->group && o->tool.kind == SR_TOOL_NONE)
 		return !sr_fail("--rank %s and --group %s: give one of them", o->rank, o->group);
-	if (!o->group)
-		o->group = o->rank;
+	if (!o->tool_name)
+		o->tool_name = o->rank;
 	return true;
 }
 
@@ -405,7 +405,7 @@ static int replay_and_record(struct sr_trace *t, const struct options *o, const 
 	struct sr_record_ranks r;
 	int status;
 
-	if (o->group || o->tool.kind != SR_TOOL_NONE)
+	if (o->group || o->rank || o->tool.kind != SR_TOOL_NONE)
 		return sr_fail("--record-ranks replays all ranks of the job: not with --rank, --group, --gdb or --exec");
 	without.output = NULL;
 	status = sr_record_ranks_begin(&r, t, o->dir, o->record_ranks, ranks, n, o->output);
@@ -414,19 +414,32 @@ static int replay_and_record(struct sr_trace *t, const struct options *o, const 
 	return sr_record_ranks_end(&r, status);
 }
 
-/* A child of a rank, as in 3/1, is the rank in a trace of its own. */
-static bool find_child(struct options *o, char path[PATH_MAX])
+/* A child that is replayed alone need not have used verbs.  False after a message. */
+static bool adopt_one(struct sr_trace *t, const struct options *o)
 {
+	struct sr_error err;
+	char path[PATH_MAX];
 	int32_t rank;
 
-	if (!o->group || !strchr(o->group, '/'))
-		return true;
-	if (!sr_forks_find(path, o->dir, o->group, &rank))
-		return false;
-	o->dir = path;
-	o->group = NULL;
-	o->tool_rank = rank;
-	return true;
+	return sr_forks_find(path, o->dir, o->rank, &rank) && (!sr_trace_adopt(t, path, rank, &err) || !sr_fail("%s", err.text));
+}
+
+/* The numbers that the options' names have in the trace.  Their number; 0 after a message. */
+static size_t choose_ranks(struct sr_trace *t, struct options *o, int32_t **ranks)
+{
+	struct sr_error err;
+	bool alone = is_alone(o);
+	size_t n = 0;
+
+	if (alone && strchr(o->rank, '/') && !adopt_one(t, o))
+		return 0;
+	if (!alone && !o->record_ranks && sr_children_adopt(t, &err))
+		return !sr_fail("%s", err.text);
+	n = sr_ranks_choose(t, o->dir, alone ? o->rank : o->group, ranks);
+	for (size_t i = 0; i < n && o->tool_name; i++)
+		if (!strcmp(sr_trace_rank_name(t, (*ranks)[i]), o->tool_name))
+			o->tool_rank = (*ranks)[i];
+	return n;
 }
 
 /* The rank is replayed alone, unless others are asked for. */
@@ -434,12 +447,12 @@ static bool stop_at_race(struct options *o, struct sr_replay_race *race)
 {
 	static char rank[24];
 
-	if (o->tool_rank < 0)
-		o->tool_rank = race->access[0].rank;
-	o->tool.arguments = sr_replay_race_arguments(race, (int32_t)o->tool_rank, o->tool.arguments);
-	snprintf(rank, sizeof(rank), "%ld", o->tool_rank);
-	if (!o->group)
-		o->group = rank;
+	snprintf(rank, sizeof(rank), "%d", race->access[0].rank);
+	if (!o->tool_name)
+		o->tool_name = rank;
+	o->tool.arguments = sr_replay_race_arguments(race, (int32_t)strtol(o->tool_name, NULL, 10), o->tool.arguments);
+	if (!o->group && !o->rank)
+		o->rank = o->tool_name;
 	o->dir = race->dir;
 	return o->tool.arguments;
 }
@@ -447,7 +460,6 @@ static bool stop_at_race(struct options *o, struct sr_replay_race *race)
 int sr_cmd_replay(int argc, char **argv)
 {
 	struct sr_replay_race race;
-	char child[PATH_MAX];
 	struct options o = {.timeout = DEFAULT_TIMEOUT, .tool_rank = -1, .image = -1, .json_fd = -1};
 	struct sr_trace *t;
 	struct sr_error err;
@@ -460,8 +472,6 @@ int sr_cmd_replay(int argc, char **argv)
 	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
 	if (!combine_choices(&o))
-		return SR_EXIT_FAILED;
-	if (!find_child(&o, child))
 		return SR_EXIT_FAILED;
 	if (o.race) {
 		if (!sr_replay_race_find(&race, o.dir, o.race))
@@ -482,7 +492,7 @@ int sr_cmd_replay(int argc, char **argv)
 		sr_trace_close(t);
 		return sr_fail("cannot write %s: %s", o.json, strerror(errno));
 	}
-	n = sr_ranks_choose(t, o.dir, o.group, &ranks);
+	n = choose_ranks(t, &o, &ranks);
 	if (n) {
 		status = o.record_ranks ? replay_and_record(t, &o, ranks, n) : replay_apart(t, &o, ranks, n, NULL);
 		free(ranks);

@@ -85,28 +85,27 @@ static const char *verdict(int got, const struct sr_stream *s, const struct foun
 }
 
 /* What is lost, a line each, with the cause as far as the stream has it. */
-static void say_what_is_lost(const struct found *f, const struct sr_entry *last, int32_t rank,
+static void say_what_is_lost(const struct found *f, const struct sr_entry *last, const char *rank,
 			     uint32_t thread)
 {
 	enum sr_mark reason;
 	char sentence[512];
 
 	if (f->dropped)
-		sr_note("rank %d thread %u lacks %llu records, dropped because sreplay-logd could "
+		sr_note("rank %s thread %u lacks %llu records, dropped because sreplay-logd could "
 			"not keep up (--lossy)",
 			rank, thread, (ull)f->dropped);
 	if (f->stopped && sr_entry_mark(last, &reason, sentence, sizeof(sentence)))
-		sr_note("rank %d thread %u lacks its last calls: %s", rank, thread, sentence);
+		sr_note("rank %s thread %u lacks its last calls: %s", rank, thread, sentence);
 }
 
-static void print_text(struct sr_stream *s, int32_t rank, uint32_t thread, const char *how,
-		       const struct found *f)
+static void print_text(struct sr_stream *s, uint32_t thread, const char *how, const struct found *f)
 {
 	const struct sr_stream_totals *totals = sr_stream_totals(s);
 
-	printf("rank %d%s thread %u: %s%s, %llu frames, %llu records, %llu calls, %llu bytes (%llu "
+	printf("rank %s thread %u: %s%s, %llu frames, %llu records, %llu calls, %llu bytes (%llu "
 	       "on disk)\n",
-	       rank, sr_stream_image_label(s), thread, how, f->dropped ? " with holes" : "",
+	       sr_stream_rank_label(s), thread, how, f->dropped ? " with holes" : "",
 	       (ull)totals->frames, (ull)totals->records, (ull)totals->sns, (ull)totals->raw_bytes,
 	       (ull)totals->stored_bytes);
 }
@@ -147,13 +146,13 @@ static int verify_stream(void *argument, struct sr_stream *s, int32_t rank, uint
 	if (r->choice.json)
 		print_json(s, rank, r, thread, verdict(got, s, &f), &f);
 	else
-		print_text(s, rank, thread, verdict(got, s, &f), &f);
+		print_text(s, thread, verdict(got, s, &f), &f);
 	if (whole)
-		say_what_is_lost(&f, &e, rank, thread);
+		say_what_is_lost(&f, &e, sr_stream_rank_label(s), thread);
 	if (whole && !sr_stream_ended(s))
-		sr_note("rank %d thread %u has no end: it is still being recorded, or its process "
+		sr_note("rank %s thread %u has no end: it is still being recorded, or its process "
 			"and sreplay-logd were both killed and its last calls are lost",
-			rank, thread);
+			sr_stream_rank_label(s), thread);
 	return !whole || !sr_stream_ended(s) || f.stopped;
 }
 
@@ -176,16 +175,16 @@ static int verify_rank(void *argument, struct sr_trace *t, int32_t rank)
 		if (at < n && there[at] == listed[i])
 			continue;
 		missing++;
-		sr_note("rank %d%s thread %u: its file thread-%u.srs is missing", rank,
-			sr_trace_image_label(t, rank), listed[i], listed[i]);
+		sr_note("rank %s thread %u: its file thread-%u.srs is missing",
+			sr_trace_rank_label(t, rank), listed[i], listed[i]);
 		if (r->choice.json)
 			sr_json_print(json_pack("{s:i, s:i, s:i, s:s}", "rank", rank, "image",
 						(int)r->image, "thread", (int)listed[i], "verdict",
 						"missing"));
 	}
 	if (!n && !missing)
-		sr_note("rank %d%s has no thread: nothing is recorded of it, or its files are gone",
-			rank, sr_trace_image_label(t, rank));
+		sr_note("rank %s has no thread: nothing is recorded of it, or its files are gone",
+			sr_trace_rank_label(t, rank));
 	free(listed);
 	r->missing |= missing || !n;
 	return 0;

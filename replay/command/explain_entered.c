@@ -27,6 +27,7 @@ struct write {
 };
 
 struct search {
+	const struct sr_trace *trace;
 	/* The read that is explained. */
 	uint32_t thread;
 	uint64_t sn;
@@ -125,9 +126,9 @@ static void print_writes(const struct search *s)
 	for (size_t i = 0; i < shown(s); i++) {
 		const struct write *w = &s->shown[i];
 
-		printf("    from rank %d thread %u SN %" PRIu64 ": bytes %" PRIu64 " to %" PRIu64
+		printf("    from rank %s thread %u SN %" PRIu64 ": bytes %" PRIu64 " to %" PRIu64
 		       " of the %" PRIu64 " that it wrote to descriptor %d\n",
-		       w->rank, w->thread, w->sn, w->first, w->last, w->bytes, w->fd);
+		       sr_trace_rank_name(s->trace, w->rank), w->thread, w->sn, w->first, w->last, w->bytes, w->fd);
 	}
 	if (s->writes > MOST_WRITES)
 		printf("    and %zu more\n", s->writes - MOST_WRITES);
@@ -145,7 +146,7 @@ static void print_origin(const struct search *s)
 	else if (s->channel.peer[0])
 		printf("    from outside of the recorded ranks: %s\n", s->channel.peer);
 	else if (s->channel.end >= 0)
-		printf("    from outside of the recorded ranks, as a child of rank %d\n", s->rank);
+		printf("    from outside of the recorded ranks, as a child of rank %s\n", sr_trace_rank_name(s->trace, s->rank));
 	else
 		printf("    from outside of the recorded ranks\n");
 }
@@ -166,8 +167,9 @@ static json_t *read_json(const struct search *s)
 	for (size_t i = 0; i < shown(s); i++) {
 		const struct write *w = &s->shown[i];
 
-		json_array_append_new(writes, json_pack("{s:i, s:i, s:I, s:i, s:I, s:I, s:I}", "rank", w->rank,
-							"thread", (int)w->thread, "sn", (json_int_t)w->sn,
+		json_array_append_new(writes, json_pack("{s:i, s:s*, s:i, s:I, s:i, s:I, s:I, s:I}", "rank",
+							sr_trace_recorded_rank(s->trace, w->rank), "child",
+							sr_trace_child(s->trace, w->rank), "thread", (int)w->thread, "sn", (json_int_t)w->sn,
 							"descriptor", w->fd, "first", (json_int_t)w->first,
 							"last", (json_int_t)w->last, "bytes",
 							(json_int_t)w->bytes));
@@ -228,7 +230,7 @@ bool sr_explain_entered(struct sr_trace *t, int32_t rank, uint32_t thread, uint6
 	json_t *call = sr_channels_call(t, rank, thread, sn);
 	const char *name = json_string_value(json_object_get(call, "call"));
 	const char *kind = name ? kind_of_call(name) : NULL;
-	struct search s = {.rank = rank, .thread = thread, .sn = sn};
+	struct search s = {.trace = t, .rank = rank, .thread = thread, .sn = sn};
 	bool is_read = name && !kind && find_all(t, &s);
 
 	if (json)

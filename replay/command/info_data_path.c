@@ -91,7 +91,7 @@ static bool take(struct sr_data_path *d, const struct sr_log_kinds *kinds, const
 	if (e->kind == SR_REC_EXPOSED)
 		count_values(d, e);
 	return e->kind == SR_REC_EXPOSED || e->kind == SR_REC_CLOCK || e->kind == SR_REC_BEHIND || e->kind == SR_REC_CHECK ||
-	       e->kind == SR_REC_PICKED ||
+	       e->kind == SR_REC_PICKED || e->kind == SR_REC_CHANGED ||
 	       (e->kind == SR_REC_REPEAT && d->in_poll);
 }
 

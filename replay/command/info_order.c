@@ -51,7 +51,7 @@ struct sr_info_order {
 	struct last last[COMPLETION_QUEUES];
 	struct turns turns[QUEUES];
 	uint64_t completions, picks, entries, unnamed; /* unnamed: whose they are is not told */
-	uint64_t asynchronous, changing, without_clocks, dropped;
+	uint64_t asynchronous, changing, landing, without_clocks, dropped;
 };
 
 struct sr_info_order *sr_info_order_new(const struct sr_trace *t, int32_t rank)
@@ -112,6 +112,7 @@ static enum class class_of(struct sr_info_order *o, const struct sr_log_kinds *k
 	case SR_REC_BEHIND:
 		return CLOCKS;
 	case SR_REC_PICKED:
+	case SR_REC_CHANGED:
 		return COMPLETIONS;
 	case SR_REC_CHECK:
 		return SUMS;
@@ -239,6 +240,7 @@ static void note_doubts(struct sr_info_order *o, const struct sr_entry *e)
 		memcpy(&exposed, e->payload, sizeof(exposed));
 		o->asynchronous += exposed.flags & SR_EXPOSED_ASYNC ? exposed.values : 0;
 		o->changing += exposed.flags & SR_EXPOSED_ALONE ? 1 : 0;
+		o->landing += exposed.flags & SR_EXPOSED_LANDING ? exposed.values : 0;
 	} else if (e->kind == SR_REC_CONNECTION && e->size >= sizeof(connection)) {
 		memcpy(&connection, e->payload, sizeof(connection));
 		o->without_clocks +=
@@ -288,8 +290,8 @@ void sr_info_order_print(const struct sr_info_order *o, uint64_t events)
 	       "tell their order\n",
 	       (ull)o->picks, (ull)o->entries);
 	printf("  in doubt: %llu values that were found later than they could be, %llu loads of pages that kept changing, %llu "
-	       "connections without clocks, %llu gaps\n",
-	       (ull)o->asynchronous, (ull)o->changing, (ull)o->without_clocks, (ull)o->dropped);
+	       "values recorded because requests were landing there, %llu connections without clocks, %llu gaps\n",
+	       (ull)o->asynchronous, (ull)o->changing, (ull)o->landing, (ull)o->without_clocks, (ull)o->dropped);
 }
 
 json_t *sr_info_order_json(const struct sr_info_order *o, uint64_t events)
@@ -300,8 +302,8 @@ json_t *sr_info_order_json(const struct sr_info_order *o, uint64_t events)
 		json_object_set_new(classes, names[i].key,
 				    json_pack("{s:o, s:o}", "records", sr_json_count(sr_encoded_records(o->of[i])), "bytes_on_disk",
 					      sr_json_count(sr_encoded_bytes(o->of[i]))));
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o}}", "events", sr_json_count(events), "classes", classes,
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o, s:o}}", "events", sr_json_count(events), "classes", classes,
 			 "completions", sr_json_count(o->completions), "not_told", sr_json_count(o->unnamed), "picks", sr_json_count(o->picks), "entries", sr_json_count(o->entries),
-			 "doubts", "asynchronous", sr_json_count(o->asynchronous), "changing", sr_json_count(o->changing), "without_clocks",
-			 sr_json_count(o->without_clocks), "gaps", sr_json_count(o->dropped));
+			 "doubts", "asynchronous", sr_json_count(o->asynchronous), "changing", sr_json_count(o->changing), "landing",
+			 sr_json_count(o->landing), "without_clocks", sr_json_count(o->without_clocks), "gaps", sr_json_count(o->dropped));
 }

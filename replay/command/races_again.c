@@ -23,6 +23,7 @@ static const char *kind_word(uint8_t kind)
 	    [SR_ACCESS_STORE] = "store",     [SR_ACCESS_GATHER] = "gather",
 	    [SR_ACCESS_SCATTER] = "scatter", [SR_ACCESS_RECV] = "receive",
 	    [SR_ACCESS_RELEASE] = "release", [SR_ACCESS_MESSAGE] = "message",
+	    [SR_ACCESS_CHANGE] = "change",
 	};
 
 	return kind < SR_ACCESS_KINDS && words[kind] ? words[kind] : "";

@@ -11,9 +11,9 @@
 #include "logd/trace/format.h"
 #include "replay/print/say.h"
 
-static json_int_t number_of(const struct sr_trace *t, int32_t rank, const char *name)
+static json_int_t number_of(const struct sr_forks *f, size_t i, const char *name)
 {
-	return json_integer_value(json_object_get(sr_trace_process(t, rank), name));
+	return json_integer_value(json_object_get(sr_trace_process(f->trace[i], f->rank[i]), name));
 }
 
 /* Takes the last component off the path; NULL: there is none. */
@@ -41,17 +41,18 @@ static bool find_parent(const char *dir, char parent[PATH_MAX], uint32_t *image)
 	return name && !strncmp(name, "rank-", 5);
 }
 
-static bool is_parent(const struct sr_trace *parent, const struct sr_trace *child, int32_t rank)
+static bool is_parent(const struct sr_trace *parent, int32_t rank, const struct sr_forks *f)
 {
 	const char *id = json_string_value(json_object_get(sr_trace_process(parent, rank), "process"));
-	const char *wanted = json_string_value(json_object_get(sr_trace_process(child, rank), "parent"));
+	const char *wanted = json_string_value(json_object_get(sr_trace_process(f->trace[0], f->rank[0]), "parent"));
 
 	return id && wanted && !strcmp(id, wanted);
 }
 
 /* In front of the others. */
-static bool open_parent(struct sr_forks *f, int32_t rank)
+static bool open_parent(struct sr_forks *f)
 {
+	int32_t rank = sr_trace_recorded_rank(f->trace[0], f->rank[0]);
 	char dir[PATH_MAX];
 	struct sr_trace *t;
 	struct sr_error err;
@@ -66,26 +67,29 @@ static bool open_parent(struct sr_forks *f, int32_t rank)
 	if (sr_trace_open(&t, dir, &err) || sr_trace_choose_image(t, rank, image, &err))
 		return !sr_fail("%s is the trace of a child, and its parent's is missing: %s", f->dir[0],
 				err.text);
-	if (!is_parent(t, f->trace[0], rank)) {
+	if (!is_parent(t, rank, f)) {
 		sr_trace_close(t);
 		return !sr_fail("rank %d of %s is not the parent of the process of %s", rank, dir,
 				f->dir[0]);
 	}
 	memmove(f->trace + 1, f->trace, f->n * sizeof(f->trace[0]));
+	memmove(f->rank + 1, f->rank, f->n * sizeof(f->rank[0]));
 	memmove(f->dir + 1, f->dir, f->n * sizeof(f->dir[0]));
 	f->trace[0] = t;
+	f->rank[0] = rank;
 	memcpy(f->dir[0], dir, sizeof(dir));
 	f->n++;
 	return true;
 }
 
-bool sr_forks_open(struct sr_forks *f, struct sr_trace *t, const char *dir, int32_t rank)
+bool sr_forks_open(struct sr_forks *f, struct sr_trace *t, int32_t rank)
 {
 	f->n = 1;
 	f->trace[0] = t;
-	snprintf(f->dir[0], sizeof(f->dir[0]), "%s", dir);
-	while (number_of(f->trace[0], rank, "child"))
-		if (!open_parent(f, rank))
+	f->rank[0] = rank;
+	snprintf(f->dir[0], sizeof(f->dir[0]), "%s", sr_trace_rank_dir(t, rank));
+	while (number_of(f, 0, "child"))
+		if (!open_parent(f))
 			return false;
 	return true;
 }
@@ -97,14 +101,14 @@ void sr_forks_close(struct sr_forks *f)
 	f->n = 0;
 }
 
-void sr_forks_fill(const struct sr_forks *f, int32_t rank, struct sr_replay_fork *forks)
+void sr_forks_fill(const struct sr_forks *f, struct sr_replay_fork *forks)
 {
 	for (size_t i = 1; i < f->n; i++)
 		forks[i - 1] = (struct sr_replay_fork){
-		    .number = (uint32_t)number_of(f->trace[i], rank, "child"),
-		    .thread = (uint32_t)number_of(f->trace[i], rank, "forked_by"),
-		    .sn = sr_trace_sns_before(f->trace[i], rank),
-		    .pid = (int32_t)number_of(f->trace[i], rank, "pid"),
+		    .number = (uint32_t)number_of(f, i, "child"),
+		    .thread = (uint32_t)number_of(f, i, "forked_by"),
+		    .sn = sr_trace_sns_before(f->trace[i], f->rank[i]),
+		    .pid = (int32_t)number_of(f, i, "pid"),
 		};
 }
 
@@ -151,9 +155,5 @@ bool sr_forks_find(char path[PATH_MAX], const char *dir, const char *name, int32
 			return !sr_fail("%s has no recorded process %.*s: sreplay info %s lists the children",
 					dir, (int)(at - name), name, dir);
 	}
-	if (*at == ',')
-		return !sr_fail("%s: a child takes no part in the replay of several ranks: replay it alone, "
-				"by -r %.*s",
-				name, (int)(at - name), name);
 	return !*at || !sr_fail("%s is not a child of a rank, as in 3/1", name);
 }

@@ -17,6 +17,7 @@
 struct sr_forks {
 	size_t n; /* traces; 1: the process was not forked by a recorded one */
 	struct sr_trace *trace[SR_REPLAY_FORKS + 1]; /* from the first parent to the child */
+	int32_t rank[SR_REPLAY_FORKS + 1]; /* in its trace */
 	char dir[SR_REPLAY_FORKS + 1][PATH_MAX];
 };
 
@@ -24,11 +25,11 @@ struct sr_forks {
  * Opens the traces of the parents of the rank in t, which is the last one and stays the caller's.
  * False after a message.
  */
-bool sr_forks_open(struct sr_forks *f, struct sr_trace *t, const char *dir, int32_t rank);
+bool sr_forks_open(struct sr_forks *f, struct sr_trace *t, int32_t rank);
 void sr_forks_close(struct sr_forks *f);
 
 /* The forks at which the process goes on as its child. */
-void sr_forks_fill(const struct sr_forks *f, int32_t rank, struct sr_replay_fork *forks);
+void sr_forks_fill(const struct sr_forks *f, struct sr_replay_fork *forks);
 
 /*
  * The directory of the trace of a child that is named N/K, or of its child K of that, N/K/L: of rank N

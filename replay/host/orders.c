@@ -52,6 +52,7 @@ static int send_wait(const struct sr_orders *o, const struct sr_plan_wait *w,
 	    .member = member_of(o->group, w->for_rank),
 	    .thread = w->for_thread,
 	    .sn = w->for_sn,
+	    .stop = w->for_stop,
 	};
 
 	if (wait.member < 0)

@@ -18,14 +18,14 @@
  * The threads of all processes, by number: is there such a stream?  *n: how many there are.  The caller
  * frees it.  NULL after a message.
  */
-bool *sr_streams_list(const struct sr_forks *forks, int32_t rank, size_t *n);
+bool *sr_streams_list(const struct sr_forks *forks, size_t *n);
 
 /*
  * Opens what the thread's feeder reads.  fork: the forks at which the process goes on as its child.  place: of the
  * feeder's ring.  False after a message; then the feeder is not open.
  */
 bool sr_streams_open(struct sr_feeder *f, const struct sr_forks *forks,
-		     const struct sr_replay_fork *fork, int32_t rank, uint32_t thread,
+		     const struct sr_replay_fork *fork, uint32_t thread,
 		     const struct sr_feeder_rings *rings, size_t place);
 
 #endif

@@ -60,12 +60,12 @@ static void say_thread(const struct sr_stuck *s, uint32_t number)
 	if (!s->control->ring_of[number] || atomic_load(&t->over))
 		return;
 	if (!tid) {
-		sr_note("rank %d thread %u has made no call yet; the recording has:", s->rank,
-			number);
+		sr_note("rank %s thread %u has made no call yet; the recording has:",
+			sr_trace_rank_name(s->trace, s->rank), number);
 		say_calls(s->trace, s->rank, number, 1, 2, s->with);
 		return;
 	}
-	sr_note("rank %d thread %u SN %llu: this call %s; the recording has:", s->rank, number,
+	sr_note("rank %s thread %u SN %llu: this call %s; the recording has:", sr_trace_rank_name(s->trace, s->rank), number,
 		(ull)calls + 1, waits_for ? "is under way" : "did not come");
 	if (!say_calls(s->trace, s->rank, number, calls + 1, calls + 2, s->with))
 		fputs("sreplay:   no more calls of this thread\n", stderr);
@@ -111,8 +111,8 @@ void sr_stuck_say(const struct sr_stuck *s)
 {
 	uint32_t threads = s->control->threads;
 
-	sr_note("rank %d made no recorded call for %ld s: stopped (--timeout changes that)",
-		s->rank, s->seconds);
+	sr_note("rank %s made no recorded call for %ld s: stopped (--timeout changes that)",
+		sr_trace_rank_name(s->trace, s->rank), s->seconds);
 	say_why(s);
 	for (uint32_t i = 0; i < threads && i < THREADS_SHOWN; i++)
 		say_thread(s, i);

@@ -27,7 +27,7 @@ static void print_call(const struct sr_explained_words *x, const char *when, int
 {
 	const char *words = x->call(x->argument, rank, thread, sn);
 
-	fprintf(x->out, "rank %d", rank);
+	fprintf(x->out, "rank %s", sr_links_name(x->links, rank));
 	if (thread)
 		fprintf(x->out, " thread %u", thread);
 	fprintf(x->out, " %s SN %" PRIu64 "%s%s", when, sn, *words ? ", " : "", words);
@@ -183,7 +183,7 @@ static void print_source(const struct sr_explained_words *x, const struct sr_exp
 		if (k->v.from == SR_NO_RANK)
 			fprintf(x->out, "a process that was not recorded\n");
 		else
-			fprintf(x->out, "rank %d\n", x->links->ranks[k->v.from].number);
+			fprintf(x->out, "rank %s\n", x->links->ranks[k->v.from].name);
 	} else if (!k->v.is_exposed) {
 		fprintf(x->out, "    from a sender that was not recorded, or is not known\n");
 	}

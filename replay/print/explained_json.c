@@ -1,12 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/print/explained_json.h"
 
+#include <stdlib.h>
+
 #include "replay/print/json.h"
+
+/* The number of the rank of this name, and of a child its name among that rank's; NULL: it is a rank. */
+static int split(const char *name, const char **child)
+{
+	char *end;
+	int rank = (int)strtol(name, &end, 10);
+
+	*child = *end == '/' ? end + 1 : NULL;
+	return rank;
+}
 
 json_t *sr_explained_call_json(const struct sr_explained_words *x, int32_t rank, uint32_t thread,
 			       uint64_t sn)
 {
-	return json_pack("{s:i, s:i, s:I, s:o}", "rank", rank, "thread", (int)thread, "sn",
+	const char *child;
+	int number = split(sr_links_name(x->links, rank), &child);
+
+	return json_pack("{s:i, s:s*, s:i, s:I, s:o}", "rank", number, "child", child, "thread", (int)thread, "sn",
 			 (json_int_t)sn, "call", sr_json_string(x->call(x->argument, rank, thread, sn)));
 }
 
@@ -82,9 +97,14 @@ static json_t *found_json(const struct sr_explained_words *x, const struct sr_ex
 	return list;
 }
 
-static json_t *rank_json(const struct sr_explained_words *x, size_t rank)
+static void set_owner(json_t *v, const struct sr_explained_words *x, size_t rank)
 {
-	return rank == SR_NO_RANK ? json_null() : json_integer(x->links->ranks[rank].number);
+	const char *child = NULL;
+	bool known = rank != SR_NO_RANK;
+
+	json_object_set_new(v, "from", known ? json_integer(split(x->links->ranks[rank].name, &child)) : json_null());
+	if (child)
+		json_object_set_new(v, "from_child", json_string(child));
 }
 
 /* The message or the READ that brought it. */
@@ -104,7 +124,7 @@ static void set_source(json_t *v, const struct sr_explained_words *x, const stru
 	} else if (!k->v.is_exposed && k->v.sent.sn) {
 		json_object_set_new(v, "via", json_string("fetch"));
 		source = sr_explained_call_json(x, x->rank, k->v.sent.thread, k->v.sent.sn);
-		json_object_set_new(source, "from", rank_json(x, k->v.from));
+		set_owner(source, x, k->v.from);
 		json_object_set_new(source, "from_address", sr_json_address(k->v.remote));
 		json_object_set_new(v, "fetched_by", source);
 	} else {

@@ -53,7 +53,7 @@ static void print_flags(json_t *v, uint32_t flags)
 	    {SR_EXPOSED_AT_RETURN, "at_return"},  {SR_EXPOSED_TICK, "tick"},
 	    {SR_EXPOSED_ALONE, "not_still"},      {SR_EXPOSED_YIELD, "yield"},
 	    {SR_EXPOSED_MANY, "many"},            {SR_EXPOSED_SNAPSHOT, "snapshot"},
-	    {SR_EXPOSED_FILLED, "filled"},
+	    {SR_EXPOSED_FILLED, "filled"},           {SR_EXPOSED_LANDING, "landing"},
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -81,6 +81,8 @@ static json_t *print_event(const struct sr_exposed_event *e)
 		json_object_set_new(v, "of", sr_json_address(e->addr));
 	if (e->pc)
 		json_object_set_new(v, "by", sr_json_address(e->pc));
+	if (e->ticks)
+		json_object_set_new(v, "ticks", sr_json_count(e->ticks));
 	print_flags(v, e->flags);
 	for (uint32_t i = 0; i < e->values_n; i++)
 		json_array_append_new(values, print_value(&e->values[i]));

@@ -214,6 +214,15 @@ static json_t *decode_picked(const struct sr_entry *e)
 			 (json_int_t)p.untraced);
 }
 
+static json_t *decode_changed(const struct sr_entry *e)
+{
+	struct sr_changed_payload p;
+
+	memcpy(&p, e->payload, sizeof(p));
+	return json_pack("{s:s, s:I, s:I, s:I, s:o}", "record", sr_record_name(e->kind), "thread", (json_int_t)p.thread, "sn", (json_int_t)p.sn,
+			 "number", (json_int_t)p.number, "checksum", sr_json_address(p.checksum));
+}
+
 /* Records that are no calls: {"record": name, ...}. */
 static json_t *decode_other(const struct sr_entry *e)
 {
@@ -235,6 +244,7 @@ static json_t *decode_other(const struct sr_entry *e)
 	    {SR_REC_CHECK, sizeof(struct sr_check_payload), decode_check},
 	    {SR_REC_BEHIND, sizeof(uint64_t), decode_behind},
 	    {SR_REC_PICKED, sizeof(struct sr_picked_payload), decode_picked},
+	    {SR_REC_CHANGED, sizeof(struct sr_changed_payload), decode_changed},
 	    {SR_REC_FORK, sizeof(struct sr_fork_payload), decode_fork},
 	    {SR_REC_PLACE, sizeof(struct sr_place_payload), decode_place},
 	    {SR_REC_RUN_TOKEN, sizeof(struct sr_token_payload), decode_run_token},

@@ -96,6 +96,41 @@ static const char *when_words(const struct sr_access *a)
 	return a->kind == SR_ACCESS_STORE ? "before" : "at";
 }
 
+static void print_content(FILE *out, const char *words, const struct sr_race_content *c)
+{
+	fprintf(out, "%s", words);
+	for (uint32_t i = 0; i < c->length; i++)
+		fprintf(out, "%02x", c->bytes[i]);
+}
+
+/* Memory order, as `sreplay confirm` has it. */
+static void print_found(FILE *out, const struct sr_race_content *c, bool is_reader, const struct sr_race_content *other)
+{
+	if (c->length)
+		print_content(out, is_reader ? "      found " : "      left ", c);
+	if (is_reader && other->length)
+		print_content(out, c->length ? "; in the other order " : "      in the other order it finds ", other);
+	if (c->length || (is_reader && other->length))
+		fprintf(out, "\n");
+}
+
+static json_t *content_json(const struct sr_race_content *c)
+{
+	char text[2 * sizeof(c->bytes) + 1];
+
+	for (uint32_t i = 0; i < c->length; i++)
+		snprintf(text + 2 * i, 3, "%02x", c->bytes[i]);
+	return c->length ? json_string(text) : json_null();
+}
+
+/* The one that reads, and what it would have found: null if that is not known. */
+static json_t *other_json(const struct sr_race_contents *c)
+{
+	if (!c->other.length)
+		return json_null();
+	return json_pack("{s:i, s:o}", "access", c->a_reads ? 0 : 1, "value", content_json(&c->other));
+}
+
 void sr_race_access_print(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t stack)
 {
 	char text[64], *place = sr_race_place(sites, r, a);
@@ -103,7 +138,7 @@ void sr_race_access_print(FILE *out, struct sr_call_sites *sites, const struct s
 	fprintf(out, "    %s", sr_race_access_words(a, text));
 	if (a->kind != SR_ACCESS_MESSAGE)
 		fprintf(out, " of %" PRIu64 " bytes", a->end - a->begin);
-	fprintf(out, " by rank %d", number_of(r, a->rank));
+	fprintf(out, "%s by rank %d", a->kind == SR_ACCESS_CHANGE ? ", found" : "", number_of(r, a->rank));
 	if (a->thread)
 		fprintf(out, " thread %u", a->thread);
 	fprintf(out, " %s SN %" PRIu64, when_words(a), a->sn);
@@ -148,9 +183,118 @@ static json_t *region_json(struct sr_call_sites *sites, const struct sr_races *r
 			 sr_json_string(sr_call_sites_call(sites, number_of(r, race->a.owner), g->thread, g->sn)));
 }
 
+static void print_bound(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const char *when, uint32_t rank, const struct sr_race_call *c)
+{
+	const int32_t number = number_of(r, rank);
+
+	fprintf(out, "  %s both: rank %d", when, number);
+	if (c->thread)
+		fprintf(out, " thread %u", c->thread);
+	fprintf(out, " SN %" PRIu64 ", %s\n", c->sn, sr_call_sites_call(sites, number, c->thread, c->sn));
+}
+
+static void print_bounds(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race)
+{
+	const struct sr_race_bounds *b = &race->bounds;
+	const uint32_t ranks[] = {race->a.rank, race->b.rank};
+
+	for (size_t i = 0; i < 2; i++)
+		if (b->before[i])
+			print_bound(out, sites, r, "before", ranks[i], b->before[i]);
+	for (size_t i = 0; i < 2; i++)
+		if (b->after[i])
+			print_bound(out, sites, r, "after", ranks[i], b->after[i]);
+	if (race->has_bounds && !b->after[0] && !b->after[1])
+		fprintf(out, "  nothing in this run comes after both\n");
+}
+
+static json_t *bound_json(struct sr_call_sites *sites, const struct sr_races *r, uint32_t rank, const struct sr_race_call *c)
+{
+	return json_pack("{s:i, s:I, s:I, s:o}", "rank", number_of(r, rank), "thread", (json_int_t)c->thread, "sn", (json_int_t)c->sn, "place",
+			 sr_json_string(sr_call_sites_call(sites, number_of(r, rank), c->thread, c->sn)));
+}
+
+static json_t *bounds_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race)
+{
+	json_t *before = json_array(), *after = json_array();
+	const uint32_t ranks[] = {race->a.rank, race->b.rank};
+
+	if (!race->has_bounds) {
+		json_decref(before);
+		json_decref(after);
+		return json_null();
+	}
+	for (size_t i = 0; i < 2; i++) {
+		if (race->bounds.before[i])
+			json_array_append_new(before, bound_json(sites, r, ranks[i], race->bounds.before[i]));
+		if (race->bounds.after[i])
+			json_array_append_new(after, bound_json(sites, r, ranks[i], race->bounds.after[i]));
+	}
+	return json_pack("{s:o, s:o}", "before", before, "after", after);
+}
+
+/* A group may have a few ranks of very many. */
+#define MISSING_MOST 16
+
+/* Ranks that were not recorded, as far as their numbers show that: a list of the first ones. */
+static json_t *missing_ranks(const struct sr_races *r)
+{
+	const struct sr_links *l = r->how.links;
+	json_t *list = json_array();
+	int32_t last = -1;
+
+	for (size_t i = 0; i < l->ranks_n; i++)
+		last = l->ranks[i].number > last ? l->ranks[i].number : last;
+	for (int32_t n = 0; n < last && json_array_size(list) < MISSING_MOST; n++) {
+		bool is_there = false;
+
+		for (size_t i = 0; i < l->ranks_n && !is_there; i++)
+			is_there = l->ranks[i].number == n;
+		if (!is_there)
+			json_array_append_new(list, json_integer(n));
+	}
+	return list;
+}
+
+/* Who should be recorded as well, so that it is known what orders the two. */
+static void print_advice(FILE *out, const struct sr_races *r)
+{
+	json_t *missing = missing_ranks(r), *n;
+	size_t i;
+
+	fprintf(out, "    enlarge the recorded group by ");
+	json_array_foreach(missing, i, n)
+		fprintf(out, "%s%" PRIi64, i ? ", " : json_array_size(missing) > 1 ? "ranks " : "rank ", (int64_t)json_integer_value(n));
+	fprintf(out, "%s\n", i == MISSING_MOST ? ", or others" : i ? "" : "the process at the other end");
+	json_decref(missing);
+}
+
+static json_t *entry_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race)
+{
+	const struct sr_race_entry *e = &race->entry;
+
+	if (!(race->doubts & SR_DOUBT_OUTSIDE))
+		return json_null();
+	return json_pack("{s:i, s:o, s:s, s:o}", "rank", number_of(r, e->rank), "call", e->call ? bound_json(sites, r, e->rank, e->call) : json_null(), "by",
+			 e->is_socket ? "socket" : "verbs", "missing_ranks", missing_ranks(r));
+}
+
+/* What may order the two. */
+static void print_entry(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race_entry *e)
+{
+	const int32_t number = number_of(r, e->rank);
+
+	fprintf(out, "    it came to rank %d", number);
+	if (e->call)
+		fprintf(out, " at or after SN %" PRIu64 ", %s", e->call->sn, sr_call_sites_call(sites, number, e->call->thread, e->call->sn));
+	fprintf(out, e->is_socket ? ", by a socket or pipe\n" : ", by a queue pair or in its memory\n");
+	print_advice(out, r);
+}
+
 void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race,
 		   size_t number)
 {
+	struct sr_race_contents contents;
 	const char *words;
 
 	fprintf(out, "race %zu: %s, %s, %s; %" PRIu64 " pair%s\n", number, sr_race_severity_word(race->severity),
@@ -163,10 +307,18 @@ void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races
 			race->doubts & SR_DOUBT_LOCKSET ? "no lock and no barrier keeps apart" : "nothing orders", race->begin,
 			number_of(r, race->a.owner), race->end - race->begin, race->end - race->begin == 1 ? "" : "s");
 	print_region(out, sites, r, race);
+	if (race->a.is_relaxed || race->b.is_relaxed)
+		fprintf(out, "    with IBV_ACCESS_RELAXED_ORDERING: WRITEs come there in any order\n");
+	sr_race_find_contents(r, race, &contents);
 	sr_race_access_print(out, sites, r, &race->a, race->stack_a);
+	print_found(out, &contents.a, contents.a_reads, &contents.other);
 	sr_race_access_print(out, sites, r, &race->b, race->stack_b);
+	print_found(out, &contents.b, contents.b_reads, &contents.other);
+	print_bounds(out, sites, r, race);
 	for (size_t i = 0; *(words = sr_race_doubt_words(race->doubts, i)); i++)
 		fprintf(out, "  only possible: %s\n", words);
+	if (race->doubts & SR_DOUBT_OUTSIDE)
+		print_entry(out, sites, r, &race->entry);
 }
 
 json_t *sr_race_access_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a)
@@ -185,14 +337,19 @@ json_t *sr_race_access_json(struct sr_call_sites *sites, const struct sr_races *
 json_t *sr_race_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race, size_t number)
 {
 	json_t *reasons = json_array();
+	struct sr_race_contents contents;
 	const char *words;
+
+	sr_race_find_contents(r, race, &contents);
 
 	for (size_t i = 0; *(words = sr_race_doubt_words(race->doubts, i)); i++)
 		json_array_append_new(reasons, json_string(words));
-	return json_pack("{s:I, s:s, s:s, s:s, s:I, s:{s:i, s:o, s:I, s:o}, s:[o, o], s:o}", "id", (json_int_t)number,
+	return json_pack("{s:I, s:s, s:s, s:s, s:I, s:{s:i, s:o, s:I, s:o, s:b}, s:[o, o], s:o, s:o, s:[o, o], s:o, s:o}", "id", (json_int_t)number,
 			 "severity", sr_race_severity_word(race->severity), "class", sr_race_class_word(race->class),
 			 "evidence", sr_race_evidence_word(race->evidence), "count", (json_int_t)race->count, "memory",
 			 "rank", number_of(r, race->a.owner), "address", sr_json_address(race->begin), "length",
-			 (json_int_t)(race->end - race->begin), "registered", region_json(sites, r, race), "accesses", sr_race_access_json(sites, r, &race->a),
-			 sr_race_access_json(sites, r, &race->b), "reasons", reasons);
+			 (json_int_t)(race->end - race->begin), "registered", region_json(sites, r, race),
+			 "relaxed", race->a.is_relaxed || race->b.is_relaxed, "accesses", sr_race_access_json(sites, r, &race->a),
+			 sr_race_access_json(sites, r, &race->b), "reasons", reasons, "in_order", bounds_json(sites, r, race), "values",
+			 content_json(&contents.a), content_json(&contents.b), "other_order", other_json(&contents), "entered", entry_json(sites, r, race));
 }

@@ -49,18 +49,34 @@ struct conductor {
 
 /* ---------------------------------------------------------------- starting */
 
+static const char *name_of(const struct conductor *d, const struct worker *w)
+{
+	return sr_trace_rank_name(d->c->trace, w->rank);
+}
+
+/* DIR/rank-3, or DIR/rank-3.child-1 of rank 3/1; and the suffix. */
+static void output_path(const struct conductor *d, const struct worker *w, const char *suffix, char path[PATH_MAX])
+{
+	const char *name = name_of(d, w);
+	size_t n = (size_t)snprintf(path, PATH_MAX / 2, "%s/rank-", d->c->output ? d->c->output : "");
+
+	for (; *name && n < PATH_MAX / 2; name++)
+		n += (size_t)snprintf(path + n, PATH_MAX - n, *name == '/' ? ".child-" : "%c", *name);
+	snprintf(path + n, PATH_MAX - n, "%s", suffix);
+}
+
 static bool open_relays(const struct conductor *d, struct worker *w)
 {
+	const char *name = name_of(d, w);
 	char out[PATH_MAX], err[PATH_MAX];
-	const char *dir = d->c->output;
+	bool kept = d->c->output;
 
-	snprintf(out, sizeof(out), "%s/rank-%d.out", dir ? dir : "", w->rank);
-	snprintf(err, sizeof(err), "%s/rank-%d.err", dir ? dir : "", w->rank);
-	if (!sr_relay_open(&w->out, w->rank, stdout, dir ? out : NULL) &&
-	    !sr_relay_open(&w->err, w->rank, sr_terminal_raw_error(), dir ? err : NULL))
+	output_path(d, w, ".out", out);
+	output_path(d, w, ".err", err);
+	if (!sr_relay_open(&w->out, name, stdout, kept ? out : NULL) &&
+	    !sr_relay_open(&w->err, name, sr_terminal_raw_error(), kept ? err : NULL))
 		return true;
-	sr_fail("cannot pass on what rank %d prints: %s", w->rank, strerror(errno));
-	return false;
+	return !sr_fail("cannot pass on what rank %s prints: %s", name, strerror(errno));
 }
 
 /*
@@ -100,7 +116,7 @@ work(const struct conductor *d, struct worker *w, pid_t conductor)
 	if (d->c->tool_rank == w->rank)
 		o.tool = d->c->tool;
 	if (d->c->output && d->c->files) {
-		snprintf(output, sizeof(output), "%s/rank-%d", d->c->output, w->rank);
+		output_path(d, w, "", output);
 		o.output = output;
 	}
 	status = sr_images_replay(d->c->trace, &o, w->control, w->control_fd, d->transport->group);
@@ -115,7 +131,7 @@ static bool start_worker(struct conductor *d, struct worker *w)
 
 	w->control = sr_control_make(&w->control_fd);
 	if (!w->control) {
-		sr_fail("cannot make the control page of rank %d: %s", w->rank, strerror(errno));
+		sr_fail("cannot make the control page of rank %s: %s", name_of(d, w), strerror(errno));
 		return false;
 	}
 	if (d->transport->group) {
@@ -180,8 +196,8 @@ static void fail(struct conductor *d, struct worker *failed)
 			view.rank[view.count++] = (struct sr_group_rank){
 			    .rank = w->rank, .control = w->control, .ended = w->ended};
 	}
-	sr_note("rank %d ends the replay; the others:", failed->rank);
-	sr_group_say_states(d->c->dir, &view);
+	sr_note("rank %s ends the replay; the others:", name_of(d, failed));
+	sr_group_say_states(d->c->trace, &view);
 	end_all(d);
 }
 
@@ -199,7 +215,7 @@ static void take_end(struct conductor *d, struct worker *w, int wait_status)
 		sr_relay_close(&w->err);
 	}
 	if (!WIFEXITED(wait_status) && !d->by && !d->failed)
-		sr_fail("rank %d: the process that replays it was ended by signal %d (%s)", w->rank,
+		sr_fail("rank %s: the process that replays it was ended by signal %d (%s)", name_of(d, w),
 			WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
 	if (how(w) == SR_VERDICT_FAILED)
 		fail(d, w);

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "replay/analysis/log/children.h"
 #include "replay/analysis/log/sizes.h"
 #include "replay/analysis/plan/plan.h"
 #include "replay/analysis/plan_make.h"
@@ -88,7 +89,7 @@ int sr_make_plan(const struct sr_make_plan_options *o)
 
 	if (sr_trace_open(&t, o->dir, &err))
 		return sr_fail("%s", err.text);
-	status = make(t, o);
+	status = sr_children_adopt(t, &err) ? sr_fail("%s", err.text) : make(t, o);
 	sr_trace_close(t);
 	return status;
 }
@@ -141,10 +142,25 @@ static bool make_plan_apart(const char *dir, bool quiet)
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
+static uint64_t bytes_of(const struct sr_trace *t, const int32_t *ranks, size_t n)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < n; i++)
+		bytes += sr_stream_bytes_of_image(t, ranks[i]);
+	return bytes;
+}
+
 bool sr_ensure_plan(struct sr_trace *t, const char *dir, const int32_t *ranks, size_t n, bool quiet)
 {
+	uint64_t bytes = bytes_of(t, ranks, n);
+
 	if (has_plan(t, ranks, n) || (make_plan_apart(dir, quiet) && has_plan(t, ranks, n)))
 		return true;
-	sr_fail("there is no plan for %s, and \"sreplay process\" could make none", dir);
+	if (bytes_of(t, ranks, n) != bytes)
+		sr_fail("%s is still being recorded: it has grown since it was opened, so that its ranks cannot be replayed together; wait until its "
+			"processes have ended, or replay a copy of it", dir);
+	else
+		sr_fail("there is no plan for %s, and \"sreplay process\" could make none", dir);
 	return false;
 }

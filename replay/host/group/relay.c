@@ -15,7 +15,7 @@
 static void say_line(struct sr_relay *r, const char *text, size_t n)
 {
 	sr_progress_hide();
-	fprintf(r->out, "[rank %d] ", r->rank);
+	fprintf(r->out, "[rank %s] ", r->name);
 	if (r->held)
 		fwrite(r->line, 1, r->held, r->out);
 	fwrite(text, 1, n, r->out);
@@ -56,11 +56,11 @@ static void pass_on(struct sr_relay *r, const char *text, size_t n)
 	fflush(r->out);
 }
 
-int sr_relay_open(struct sr_relay *r, int32_t rank, FILE *out, const char *path)
+int sr_relay_open(struct sr_relay *r, const char *name, FILE *out, const char *path)
 {
 	int ends[2];
 
-	*r = (struct sr_relay){.fd = -1, .write_fd = -1, .out = out, .rank = rank};
+	*r = (struct sr_relay){.fd = -1, .write_fd = -1, .out = out, .name = name};
 	if (pipe2(ends, O_CLOEXEC))
 		return -errno;
 	/* Programs print in bursts; with a pipe of one page they would wait for us. */

@@ -7,7 +7,6 @@
 #define REPLAY_HOST_GROUP_RELAY_H
 
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
 struct sr_relay {
@@ -15,13 +14,13 @@ struct sr_relay {
 	int write_fd; /* the other end, until the rank has it; -1 */
 	FILE *out;
 	FILE *copy; /* or NULL */
-	int32_t rank;
+	const char *name; /* the rank's */
 	char *line;  /* that has no end yet */
 	size_t held, room;
 };
 
 /* 0 or -errno.  path: of the copy, or NULL. */
-int sr_relay_open(struct sr_relay *r, int32_t rank, FILE *out, const char *path);
+int sr_relay_open(struct sr_relay *r, const char *name, FILE *out, const char *path);
 
 /* In the parent, when the rank has its end. */
 void sr_relay_started(struct sr_relay *r);

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "logd/trace/reader.h"
 #include "replay/print/say.h"
 #include "replay/print/print.h"
 
@@ -16,6 +15,11 @@ struct with {
 	int32_t rank;
 	struct sr_schema *schema;
 };
+
+static const char *name_of(const struct with *with)
+{
+	return sr_trace_rank_name(with->trace, with->rank);
+}
 
 /* The name of call `sn` in the recording; "" if there is none. */
 static const char *call_name(const struct with *with, uint32_t thread, uint64_t sn)
@@ -45,11 +49,11 @@ static void say_thread(const struct with *with, const struct sr_replay_control *
 	uint64_t waits_for = atomic_load(&t->waits_for_sn);
 	const char *name = call_name(with, i, sn);
 
-	fprintf(stderr, "sreplay:   rank %d thread %u SN %llu: ", with->rank, i, (ull)sn);
+	fprintf(stderr, "sreplay:   rank %s thread %u SN %llu: ", name_of(with), i, (ull)sn);
 	fprintf(stderr, "%s", name[0] ? name : "its last call is over");
 	if (waits_for)
-		fprintf(stderr, ", waits for rank %d thread %u SN %llu",
-			atomic_load(&t->waits_for_rank), atomic_load(&t->waits_for_thread),
+		fprintf(stderr, ", waits for rank %s thread %u SN %llu",
+			sr_trace_rank_name(with->trace, atomic_load(&t->waits_for_rank)), atomic_load(&t->waits_for_thread),
 			(ull)waits_for);
 	else if (atomic_load(&t->waits_for))
 		fprintf(stderr, ", waits for its turn");
@@ -61,7 +65,7 @@ static void say_rank(struct with *with, const struct sr_group_rank *r)
 	uint32_t shown = 0, more = 0;
 
 	if (r->ended || atomic_load(&r->control->outcome) == SR_REPLAY_EXACT) {
-		sr_note("  rank %d had ended as recorded, after %llu calls", r->rank,
+		sr_note("  rank %s had ended as recorded, after %llu calls", name_of(with),
 			(ull)sr_replay_calls(r->control));
 		return;
 	}
@@ -76,25 +80,19 @@ static void say_rank(struct with *with, const struct sr_group_rank *r)
 			more++;
 	}
 	if (!shown)
-		sr_note("  rank %d had made no call yet", r->rank);
+		sr_note("  rank %s had made no call yet", name_of(with));
 	if (more)
-		sr_note("  ... and %u more threads of rank %d", more, r->rank);
+		sr_note("  ... and %u more threads of rank %s", more, name_of(with));
 }
 
-void sr_group_say_states(const char *dir, const struct sr_group_view *v)
+void sr_group_say_states(struct sr_trace *t, const struct sr_group_view *v)
 {
-	struct with with = {.trace = NULL};
-	struct sr_error err;
+	struct with with = {.trace = t};
 
-	if (sr_trace_open(&with.trace, dir, &err)) {
-		sr_fail("%s", err.text);
-		return;
-	}
 	for (size_t i = 0; i < v->count; i++) {
 		with.rank = v->rank[i].rank;
 		with.schema = sr_schema_of(with.trace, with.rank, NULL);
 		say_rank(&with, &v->rank[i]);
 		sr_schema_free(with.schema);
 	}
-	sr_trace_close(with.trace);
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "logd/trace/reader.h"
 #include "replay/abi/control.h"
 #include "replay/abi/group.h"
 
@@ -22,6 +23,6 @@ struct sr_group_view {
 };
 
 /* For each thread: the number of calls, the next call, and the call that it waits for. */
-void sr_group_say_states(const char *dir, const struct sr_group_view *v);
+void sr_group_say_states(struct sr_trace *t, const struct sr_group_view *v);
 
 #endif

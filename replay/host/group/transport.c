@@ -52,7 +52,7 @@ bool sr_transport_ready(struct sr_transport *t)
 	return false;
 }
 
-bool sr_transport_open(struct sr_transport *t, const int32_t *ranks, size_t n,
+bool sr_transport_open(struct sr_transport *t, const struct sr_trace *trace, const int32_t *ranks, size_t n,
 		       enum sr_group_transport wanted)
 {
 	pid_t proxy = 0;
@@ -66,6 +66,9 @@ bool sr_transport_open(struct sr_transport *t, const int32_t *ranks, size_t n,
 		sr_fail("cannot make the group's memory: %s", strerror(errno));
 		return false;
 	}
+	for (size_t i = 0; i < n; i++)
+		snprintf(t->group->member[i].name, sizeof(t->group->member[i].name), "%s",
+			 sr_trace_rank_name(trace, ranks[i]));
 	if (wanted != SR_GROUP_SHM)
 		proxy = sr_proxy_start(t->group, t->group_fd);
 	t->proxy = proxy > 0 ? proxy : 0;

@@ -23,7 +23,7 @@ struct sr_transport {
  * Makes the group's memory and, for a device, starts the proxy, which looks for one while the plan
  * is made.  False after a message.
  */
-bool sr_transport_open(struct sr_transport *t, const int32_t *ranks, size_t n,
+bool sr_transport_open(struct sr_transport *t, const struct sr_trace *trace, const int32_t *ranks, size_t n,
 		       enum sr_group_transport wanted);
 /*
  * Call before any rank starts: prints which transport was chosen, if there was a choice.  False

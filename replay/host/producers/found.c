@@ -6,17 +6,9 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "replay/host/producers/view.h"
 #include "replay/print/say.h"
-
-int sr_found_open(void)
-{
-	int fd = memfd_create("sreplay-found", MFD_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
-}
 
 struct adding {
 	const struct sr_found_value *pending;
@@ -56,29 +48,24 @@ static int add(void *argument, const struct sr_found_value *f)
 	return sr_plan_file_add(a->file, f);
 }
 
-static int add_all(struct adding *a, int fd)
+static int add_all(struct adding *a, const struct sr_ended_group *e)
 {
-	struct sr_found_value records[512];
-	off_t at = 0;
-	ssize_t n;
+	const uint64_t bytes = atomic_load(&e->group->member[e->self].found);
+	struct sr_view_part found = sr_view_map(e->fd, sr_group_found_at(e->self), bytes);
+	int error = bytes && !found.n ? -ENOMEM : 0;
 
-	while ((n = pread(fd, records, sizeof(records), at)) > 0) {
-		size_t count = (size_t)n / sizeof(records[0]);
+	for (uint64_t at = 0; !error && at + sizeof(struct sr_found_value) <= found.n; at += sizeof(struct sr_found_value)) {
+		const struct sr_found_value *f = (const void *)(found.bytes + at);
 
-		for (size_t i = 0; i < count; i++) {
-			int error = add(a, &records[i]);
-
-			if (error)
-				return error;
-		}
-		if (!count)
-			return 0; /* the process was killed within its last record */
-		at += (off_t)(count * sizeof(records[0]));
+		/* Of no length: the process was killed when it had made room for this one. */
+		if (f->length)
+			error = add(a, f);
 	}
-	return n < 0 ? -errno : 0;
+	sr_view_unmap(&found);
+	return error;
 }
 
-bool sr_found_save(int fd, const char *dir, const struct sr_plan *p, int32_t rank,
+bool sr_found_save(const struct sr_ended_group *e, const char *dir, const struct sr_plan *p, int32_t rank,
 		   struct sr_producers *producers, struct sr_found_bytes *bytes)
 {
 	struct adding a = {.producers = producers, .bytes = bytes};
@@ -94,14 +81,14 @@ bool sr_found_save(int fd, const char *dir, const struct sr_plan *p, int32_t ran
 		return sr_fail("no memory left"), false;
 	group = sr_plan_group(p, &n);
 	a.file = f;
-	error = add_all(&a, fd);
+	error = add_all(&a, e);
 	if (error)
 		sr_plan_file_abandon(f);
 	else
 		error =
 		    sr_plan_file_finish(f, sr_plan_trace_identity(p), sr_plan_group_hash(group, n));
 	if (error)
-		sr_fail("cannot write the communication report of rank %d to %s: %s", rank, plan,
+		sr_fail("cannot write the communication report of rank %s to %s: %s", sr_trace_rank_name(e->trace, rank), plan,
 			strerror(-error));
 	return !error;
 }

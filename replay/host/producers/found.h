@@ -9,9 +9,6 @@
 #include "replay/host/producers/producers.h"
 #include "replay/analysis/plan/plan.h"
 
-/* A memory file for the replayed process's records; -errno. */
-int sr_found_open(void);
-
 /*
  * Bytes that entered from members and from outside, and those that nobody can have written; the
  * first of these are kept.
@@ -24,10 +21,10 @@ struct sr_found_bytes {
 };
 
 /*
- * Writes the rank's file in the plan from the records in fd, and resolves pending ones. False
+ * Writes the rank's file in the plan from the records of the process that has ended, and resolves pending ones. False
  * after a message.
  */
-bool sr_found_save(int fd, const char *dir, const struct sr_plan *p, int32_t rank,
+bool sr_found_save(const struct sr_ended_group *e, const char *dir, const struct sr_plan *p, int32_t rank,
 		   struct sr_producers *producers, struct sr_found_bytes *bytes);
 
 #endif

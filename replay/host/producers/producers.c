@@ -65,17 +65,17 @@ static void note_begun(struct sr_producers *p, const struct sr_search_found *f)
 }
 
 static bool may_be_one_of(const struct sr_producers *p, const struct sr_sample *k,
-			  const struct sr_writes *m, uint32_t writer, struct sr_writes_range r, uint32_t at)
+			  const struct sr_writes *m, uint32_t writer, struct sr_lines_range r, uint32_t at)
 {
 	uint64_t addr = k->l.addr + at;
 
 	for (size_t n = r.first; n < r.end; n++) {
-		const struct sr_group_write *w = sr_writes_at(m, n);
+		const struct sr_group_write *w = sr_lines_write(&m->lines, n);
 
 		if (addr - w->addr >= w->length ||
-		    (k->l.seen && writer == p->e.self && sr_writes_number(m, n) >= k->l.writes))
+		    (k->l.seen && writer == p->e.self && sr_lines_number(&m->lines, n) >= k->l.writes))
 			continue;
-		if (sr_group_has_no_bytes(w->kind) || w->kind == SR_GROUP_ATOMIC ||
+		if (sr_group_has_no_bytes(w->kind) || sr_group_is_open(w->kind) ||
 		    *sr_writes_bytes(m, w, addr - w->addr, 1) == k->bytes[at])
 			return true;
 	}
@@ -96,12 +96,12 @@ static bool may_be_there(const struct sr_producers *p, const struct sr_sample *k
 }
 
 /* The first entry of a writer's whose tick is behind this one: they are in the order of their ticks. */
-static size_t first_behind(const struct sr_writes *m, struct sr_writes_range r, uint64_t tick)
+static size_t first_behind(const struct sr_writes *m, struct sr_lines_range r, uint64_t tick)
 {
 	while (r.first < r.end) {
 		size_t middle = r.first + (r.end - r.first) / 2;
 
-		if (sr_writes_at(m, middle)->origin.tick <= tick)
+		if (sr_lines_write(&m->lines, middle)->origin.tick <= tick)
 			r.first = middle + 1;
 		else
 			r.end = middle;
@@ -113,11 +113,11 @@ static size_t first_behind(const struct sr_writes *m, struct sr_writes_range r, 
 static const struct sr_group_write *own_of_kind(const struct sr_producers *p, const struct sr_sample *k, const struct sr_writes *m,
 						const struct sr_writers *writers, uint32_t at, enum sr_group_write_kind kind)
 {
-	const struct sr_writes_range r = writers->of[p->e.self];
+	const struct sr_lines_range r = writers->of[p->e.self];
 	uint64_t addr = k->l.addr + at;
 
 	for (size_t n = first_behind(m, r, k->l.posted); n-- > r.first;) {
-		const struct sr_group_write *w = sr_writes_at(m, n);
+		const struct sr_group_write *w = sr_lines_write(&m->lines, n);
 
 		if (w->kind == kind && addr - w->addr < w->length)
 			return w;
@@ -134,8 +134,8 @@ static const struct sr_group_write *header_at(const struct sr_producers *p, cons
 
 	for (uint32_t i = 0; i < p->e.group->members; i++)
 		for (size_t n = writers->of[i].first; n < writers->of[i].end; n++) {
-			const struct sr_group_write *w = sr_writes_at(m, n);
-			uint64_t number = sr_writes_number(m, n);
+			const struct sr_group_write *w = sr_lines_write(&m->lines, n);
+			uint64_t number = sr_lines_number(&m->lines, n);
 
 			if (w->kind != SR_GROUP_HEADER || addr - w->addr >= w->length)
 				continue;
@@ -164,7 +164,7 @@ static struct verdict judge_byte(const struct sr_producers *p, const struct sr_s
 
 	if (k->l.seen && k->before[at] == k->bytes[at])
 		return (struct verdict){.by = UNCHANGED};
-	if (!k->l.seen && (!k->bytes[at] || !sr_is_exposed(&p->e, member, k->l.addr + at)))
+	if (!k->l.seen && (!k->bytes[at] || !sr_is_exposed(&p->e, member, k->l.addr + at, 1)))
 		return own;
 	if (sr_writes_may_be_outsiders(m, k->l.addr + at))
 		return (struct verdict){.by = OUTSIDE};
@@ -245,22 +245,42 @@ static void spend(struct sr_producers *p, const struct brought *all)
 		sr_search_spend(&p->search, all->piece[i].addr, all->piece[i].n, &all->piece[i].w->origin);
 }
 
-/* Judges from b->addr on as far as one write explains it, else one byte; how many bytes. */
-static uint32_t judge_some(struct sr_producers *p, const struct sr_sample *k, const struct sr_writes *m,
-			   const struct sr_writers *writers, struct sr_wanted *b,
-			   struct verdict *of, struct brought *all)
-{
-	struct sr_search_found f = sr_search(&p->search, k, m, writers, b);
-	uint32_t n = f.w ? sr_search_common(f.w, b) : 1;
-	uint32_t at = (uint32_t)(b->addr - k->l.addr);
+/* The judging of one sample: who produced its bytes, in runs of one verdict. */
+struct judging {
+	struct sr_producers *p;
+	const struct sr_sample *k;
+	const struct sr_writes *m;
+	struct sr_writers writers; /* of the line that is judged */
+	bool is_exposed;           /* some of it */
+	struct {
+		uint32_t end;
+		struct verdict v;
+	} run[PAGE];
+	uint32_t runs;
+};
 
-	for (uint32_t i = at; i < at + n; i++)
-		of[i] = f.w ? judge_write(&f) : judge_byte(p, k, m, writers, i);
+/* The next bytes, up to `end` in the sample, have this verdict. */
+static void add_run(struct judging *j, const struct verdict *v, uint32_t end)
+{
+	if (!j->runs || !same(&j->run[j->runs - 1].v, v))
+		j->run[j->runs++].v = *v;
+	j->run[j->runs - 1].end = end;
+}
+
+/* Judges from b->addr on as far as one write explains it, else one byte; how many bytes.  of: their verdicts. */
+static uint32_t judge_some(const struct judging *j, struct sr_wanted *b, struct verdict *of, struct brought *all)
+{
+	struct sr_search_found f = sr_search(&j->p->search, j->k, j->m, &j->writers, b);
+	uint32_t n = f.w ? sr_search_common(f.w, b) : 1;
+	uint32_t at = (uint32_t)(b->addr - j->k->l.addr);
+
+	for (uint32_t i = 0; i < n; i++)
+		of[i] = f.w ? judge_write(&f) : judge_byte(j->p, j->k, j->m, &j->writers, at + i);
 	if (f.w) {
 		all->piece[all->n].addr = b->addr;
 		all->piece[all->n].n = n;
 		all->piece[all->n++].w = f.w;
-		note_begun(p, &f);
+		note_begun(j->p, &f);
 	}
 	return n;
 }
@@ -288,34 +308,84 @@ static void complete_outside(struct verdict *of, size_t n)
 		of[i] = (struct verdict){.by = OUTSIDE};
 }
 
-static void judge_word(struct sr_producers *p, const struct sr_sample *k, const struct sr_writes *m,
-		       const struct sr_writers *writers, uint64_t begin, uint64_t end,
-		       struct verdict *of)
+static void judge_word(struct judging *j, uint64_t begin, uint64_t end)
 {
 	struct sr_wanted b = {.addr = begin, .begin = begin, .end = end};
 	struct brought all = {.n = 0};
+	struct verdict of[8];
 
-	if (is_unchanged(k, begin, end))
-		for (; b.addr < end; b.addr++)
-			of[b.addr - k->l.addr] = (struct verdict){.by = UNCHANGED};
 	while (b.addr < end)
-		b.addr += judge_some(p, k, m, writers, &b, of, &all);
-	if (k->l.seen)
-		spend(p, &all);
-	complete_outside(of + (begin - k->l.addr), end - begin);
+		b.addr += judge_some(j, &b, of + (b.addr - begin), &all);
+	if (j->k->l.seen)
+		spend(j->p, &all);
+	complete_outside(of, end - begin);
+	for (uint64_t at = begin; at < end; at++)
+		add_run(j, &of[at - begin], (uint32_t)(at + 1 - j->k->l.addr));
 }
 
-static void judge(struct sr_producers *p, const struct sr_sample *k, const struct sr_writes *m,
-		  struct verdict *of)
+static bool has_writers(const struct judging *j)
 {
-	struct sr_writers writers;
+	for (uint32_t i = 0; i < j->p->e.group->members; i++)
+		if (j->writers.of[i].first < j->writers.of[i].end)
+			return true;
+	return false;
+}
 
-	for (uint64_t at = k->l.addr, end = at + k->l.length, stop; at < end; at = stop) {
-		if (at == k->l.addr || at % SR_WRITES_LINE == 0)
-			sr_writes_of_line(m, at, p->e.group->members, writers.of);
-		stop = (at | 7) + 1 < end ? (at | 7) + 1 : end;
-		judge_word(p, k, m, &writers, at, stop, of);
+/*
+ * Most lines have one verdict, which is found by one comparison: what was there before, what one write left there, or what
+ * the CPU did where nobody else writes.  It is what word by word would say.
+ */
+static bool judge_line(struct judging *j, uint64_t begin, uint64_t end)
+{
+	struct verdict v = {.by = UNCHANGED};
+	struct sr_search_found f;
+
+	if (!is_unchanged(j->k, begin, end)) {
+		if (j->k->l.seen)
+			return false;
+		f = sr_search_whole(&j->p->search, j->k, j->m, &j->writers, begin, end);
+		if (f.w) {
+			v = judge_write(&f);
+			note_begun(j->p, &f);
+		} else if (!j->is_exposed && !has_writers(j)) {
+			v = (struct verdict){.by = BY_CPU, .origin = j->k->l.cpu};
+		} else {
+			return false;
+		}
 	}
+	add_run(j, &v, (uint32_t)(end - j->k->l.addr));
+	return true;
+}
+
+static void judge_words(struct judging *j, uint64_t begin, uint64_t end)
+{
+	for (uint64_t at = begin, stop; at < end; at = stop) {
+		const struct verdict unchanged = {.by = UNCHANGED};
+
+		stop = (at | 7) + 1 < end ? (at | 7) + 1 : end;
+		if (is_unchanged(j->k, at, stop))
+			add_run(j, &unchanged, (uint32_t)(stop - j->k->l.addr));
+		else
+			judge_word(j, at, stop);
+	}
+}
+
+static int judge(struct judging *j, struct sr_writes *m)
+{
+	const uint64_t begin = j->k->l.addr, end = begin + j->k->l.length;
+
+	j->runs = 0;
+	j->is_exposed = sr_is_exposed(&j->p->e, (uint32_t)j->k->l.member, begin, j->k->l.length);
+	for (uint64_t at = begin, stop; at < end; at = stop) {
+		int error = sr_lines_at(&m->lines, at, j->p->e.group->members, j->writers.of);
+
+		if (error)
+			return error;
+		stop = (at | (SR_LINE_LEAST - 1)) + 1 < end ? (at | (SR_LINE_LEAST - 1)) + 1 : end;
+		if (!judge_line(j, at, stop))
+			judge_words(j, at, stop);
+	}
+	return 0;
 }
 
 void sr_producers_bytes(const struct sr_producers *p, const struct sr_found_value *pending,
@@ -335,16 +405,17 @@ static int load(struct sr_producers *p, uint32_t member)
 
 	if (!error)
 		error = sr_shared_add(&p->e, member, m);
-	return error ? error : sr_writes_sort(&p->e, member, m);
+	return error ? error : sr_writes_index(&p->e, member, m);
 }
 
 int sr_producers_resolve(struct sr_producers *p, const struct sr_found_value *pending,
 			int (*add)(void *argument, const struct sr_found_value *found),
 			void *argument)
 {
-	static struct verdict of[PAGE];
 	static struct sr_sample k;
+	static struct judging j;
 	struct sr_writes *m;
+	uint32_t from = 0;
 	int error = 0;
 
 	if (!sr_sample_load(&p->search, pending->producer_sn, &k))
@@ -358,16 +429,16 @@ int sr_producers_resolve(struct sr_producers *p, const struct sr_found_value *pe
 	m = &p->memory[k.l.member];
 	if (!m->loaded)
 		error = load(p, (uint32_t)k.l.member);
+	j.p = p;
+	j.k = &k;
+	j.m = m;
+	if (!error)
+		error = judge(&j, m);
 	if (error)
 		return error;
-	judge(p, &k, m, of);
-	for (uint32_t at = 0, end; at < k.l.length && !error; at = end) {
-		struct sr_found_value f;
+	for (uint32_t i = 0; i < j.runs && !error; from = j.run[i++].end) {
+		struct sr_found_value f = describe(p, pending, &j.run[i].v, from, j.run[i].end - from);
 
-		end = at + 1;
-		while (end < k.l.length && same(&of[at], &of[end]))
-			end++;
-		f = describe(p, pending, &of[at], at, end - at);
 		error = add(argument, &f);
 	}
 	return error;

@@ -42,7 +42,7 @@ bool sr_sample_load(const struct sr_search *x, uint64_t place, struct sr_sample 
 
 	return take(x, &place, &k->l, sizeof(k->l)) && k->l.length <= PAGE && k->l.member >= 0 &&
 	       (uint32_t)k->l.member < members && take(x, &place, k->knows, members * sizeof(k->knows[0])) &&
-	       take(x, &place, k->bytes, k->l.length) &&
+	       take(x, k->l.bytes_at ? &k->l.bytes_at : &place, k->bytes, k->l.length) &&
 	       (!k->l.seen || take(x, &place, k->before, k->l.length));
 }
 
@@ -157,7 +157,7 @@ static bool fits(const struct sr_search *x, const struct sr_sample *k, const str
 	const uint8_t *written;
 	uint32_t n = sr_search_common(w, b);
 
-	if (!n || (w->kind == SR_GROUP_ATOMIC) != b->atomics)
+	if (!n || sr_group_is_open(w->kind) != b->atomics)
 		return false;
 	/* A change that was sampled came from others. */
 	if (k->l.seen && (w->kind == SR_GROUP_OWN || is_spent(x, k, b->addr, n, &w->origin)))
@@ -169,12 +169,12 @@ static bool fits(const struct sr_search *x, const struct sr_sample *k, const str
 
 /* The first of them that is not known: they are in the order of their ticks. */
 static size_t first_unknown(const struct sr_search *x, const struct sr_sample *k,
-			    const struct sr_writes *m, struct sr_writes_range r)
+			    const struct sr_writes *m, struct sr_lines_range r)
 {
 	while (r.first < r.end) {
 		size_t middle = r.first + (r.end - r.first) / 2;
 
-		if (is_known(k, x->e->self, sr_writes_at(m, middle)))
+		if (is_known(k, x->e->self, sr_lines_write(&m->lines, middle)))
 			r.first = middle + 1;
 		else
 			r.end = middle;
@@ -191,18 +191,18 @@ static bool is_past(const struct sr_group_write *w, const struct sr_spent *s)
 }
 
 /* Without the writes that a change of the word cannot have come from any more, which are the first. */
-static struct sr_writes_range not_spent(const struct sr_search *x, const struct sr_sample *k,
-					const struct sr_writes *m, struct sr_writes_range r, uint64_t addr)
+static struct sr_lines_range not_spent(const struct sr_search *x, const struct sr_sample *k,
+					const struct sr_writes *m, struct sr_lines_range r, uint64_t addr)
 {
 	const struct sr_spent *s = NULL;
 	size_t end = r.end;
 
 	if (k->l.seen && r.first < r.end)
-		s = spent_of(x, addr, sr_writes_at(m, r.first)->origin.member);
+		s = spent_of(x, addr, sr_lines_write(&m->lines, r.first)->origin.member);
 	while (s && r.first < end) {
 		size_t middle = r.first + (end - r.first) / 2;
 
-		if (is_past(sr_writes_at(m, middle), s))
+		if (is_past(sr_lines_write(&m->lines, middle), s))
 			r.first = middle + 1;
 		else
 			end = middle;
@@ -243,13 +243,13 @@ static bool counts_unknown(const struct sr_search *x, const struct sr_writes *m,
 }
 
 static const struct sr_group_write *last_known(const struct sr_search *x, const struct sr_sample *k,
-					       const struct sr_writes *m, struct sr_writes_range r,
+					       const struct sr_writes *m, struct sr_lines_range r,
 					       size_t unknown, const struct sr_wanted *b)
 {
-	size_t i = sr_writes_with_bytes(m, unknown);
+	size_t i = sr_lines_with_bytes(&m->lines, unknown);
 
-	for (int tried = 0; i-- && m->with_bytes[i] >= r.first && tried < MAX_TRIED; tried++) {
-		const struct sr_group_write *w = sr_writes_at(m, m->with_bytes[i]);
+	for (int tried = 0; i-- && m->lines.with_bytes[i] >= r.first && tried < MAX_TRIED; tried++) {
+		const struct sr_group_write *w = sr_lines_write(&m->lines, m->lines.with_bytes[i]);
 
 		if (fits(x, k, m, w, b))
 			return w;
@@ -259,13 +259,13 @@ static const struct sr_group_write *last_known(const struct sr_search *x, const 
 
 static const struct sr_group_write *first_possible(struct sr_search *x,
 						   const struct sr_sample *k, const struct sr_writes *m,
-						   struct sr_writes_range r, size_t unknown,
+						   struct sr_lines_range r, size_t unknown,
 						   const struct sr_wanted *b)
 {
-	size_t i = sr_writes_with_bytes(m, unknown);
+	size_t i = sr_lines_with_bytes(&m->lines, unknown);
 
-	for (int tried = 0; i < m->with_bytes_n && m->with_bytes[i] < r.end && tried < MAX_TRIED; tried++, i++) {
-		const struct sr_group_write *w = sr_writes_at(m, m->with_bytes[i]);
+	for (int tried = 0; i < m->lines.with_bytes_n && m->lines.with_bytes[i] < r.end && tried < MAX_TRIED; tried++, i++) {
+		const struct sr_group_write *w = sr_lines_write(&m->lines, m->lines.with_bytes[i]);
 
 		if (counts_unknown(x, m, w, b->addr) && fits(x, k, m, w, b) && !is_after(x, k, w))
 			return w;
@@ -274,7 +274,7 @@ static const struct sr_group_write *first_possible(struct sr_search *x,
 }
 
 static void search_writer(struct sr_search *x, const struct sr_sample *k, const struct sr_writes *m,
-			  struct sr_writes_range r, const struct sr_wanted *b, struct sr_search_found *f)
+			  struct sr_lines_range r, const struct sr_wanted *b, struct sr_search_found *f)
 {
 	const struct sr_group_write *last, *first;
 	size_t unknown;
@@ -302,4 +302,41 @@ struct sr_search_found sr_search(struct sr_search *x, const struct sr_sample *k,
 			search_writer(x, k, m, writers->of[i], b, &f);
 	}
 	return f;
+}
+
+/* The writes of the only member that wrote there; empty: there are none, or several. */
+static struct sr_lines_range only_writer(const struct sr_search *x, const struct sr_writers *writers)
+{
+	struct sr_lines_range only = {0, 0};
+
+	for (uint32_t i = 0; i < x->e->group->members; i++) {
+		if (writers->of[i].first == writers->of[i].end)
+			continue;
+		if (only.first < only.end)
+			return (struct sr_lines_range){0, 0};
+		only = writers->of[i];
+	}
+	return only;
+}
+
+struct sr_search_found sr_search_whole(const struct sr_search *x, const struct sr_sample *k, const struct sr_writes *m,
+				       const struct sr_writers *writers, uint64_t begin, uint64_t end)
+{
+	const struct sr_lines_range r = only_writer(x, writers);
+	const struct sr_group_write *w;
+	const uint8_t *written;
+	size_t i;
+
+	if (r.first == r.end)
+		return (struct sr_search_found){.w = NULL};
+	i = sr_lines_with_bytes(&m->lines, first_unknown(x, k, m, r));
+	if (!i || m->lines.with_bytes[i - 1] < r.first)
+		return (struct sr_search_found){.w = NULL};
+	w = sr_lines_write(&m->lines, m->lines.with_bytes[i - 1]);
+	if (sr_group_is_open(w->kind) || w->addr > begin || w->addr + w->length < end)
+		return (struct sr_search_found){.w = NULL};
+	written = sr_writes_bytes(m, w, begin - w->addr, (uint32_t)(end - begin));
+	if (!written || memcmp(k->bytes + (begin - k->l.addr), written, end - begin))
+		return (struct sr_search_found){.w = NULL};
+	return (struct sr_search_found){.w = w, .is_known = true};
 }

@@ -33,7 +33,7 @@ struct sr_wanted {
 
 /* By writer, the writes that can have changed a line. */
 struct sr_writers {
-	struct sr_writes_range of[SR_GROUP_MEMBERS];
+	struct sr_lines_range of[SR_GROUP_MEMBERS];
 };
 
 /*
@@ -64,6 +64,13 @@ bool sr_sample_load(const struct sr_search *x, uint64_t place, struct sr_sample 
 struct sr_search_found sr_search(struct sr_search *x, const struct sr_sample *k,
 				 const struct sr_writes *m, const struct sr_writers *writers,
 				 struct sr_wanted *b);
+
+/*
+ * The same for many bytes, of a READ, where that is simple: one member wrote there at all, and its last write that is known to be
+ * before left all of them.  w NULL: word by word.
+ */
+struct sr_search_found sr_search_whole(const struct sr_search *x, const struct sr_sample *k, const struct sr_writes *m,
+				       const struct sr_writers *writers, uint64_t begin, uint64_t end);
 
 /* How many bytes from b->addr on this write and the word have in common. */
 uint32_t sr_search_common(const struct sr_group_write *w, const struct sr_wanted *b);

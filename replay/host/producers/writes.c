@@ -41,12 +41,12 @@ static bool has_outsiders(const struct sr_ended_group *e, uint32_t member)
 	return false;
 }
 
-bool sr_is_exposed(const struct sr_ended_group *e, uint32_t member, uint64_t addr)
+bool sr_is_exposed(const struct sr_ended_group *e, uint32_t member, uint64_t addr, uint64_t n)
 {
 	const struct sr_group_member *m = &e->group->member[member];
 
 	for (uint32_t i = 0; i < atomic_load(&m->regions); i++)
-		if (addr - m->exposed[i].addr < m->exposed[i].length)
+		if (addr < m->exposed[i].addr + m->exposed[i].length && m->exposed[i].addr < addr + n)
 			return true;
 	return false;
 }
@@ -60,13 +60,12 @@ static bool has_strange_writes(const struct sr_ended_group *e, uint32_t member,
 {
 	uint64_t page = UINT64_MAX;
 
-	for (size_t i = 0; i < m->entries_n; i++) {
-		const struct sr_group_write *w = sr_writes_at(m, i);
+	for (size_t i = 0; i < m->own; i++) {
+		const struct sr_group_write *w = &m->writes[i];
 
-		if (sr_writes_number(m, i) >= m->own || w->kind == SR_GROUP_OWN || sr_group_is_no_change(w->kind) ||
-		    w->addr / PAGE == page)
+		if (!w->length || w->kind == SR_GROUP_OWN || sr_group_is_no_change(w->kind) || w->addr / PAGE == page)
 			continue;
-		if (!sr_is_exposed(e, member, w->addr))
+		if (!sr_is_exposed(e, member, w->addr, 1))
 			return true;
 		page = w->addr / PAGE;
 	}
@@ -82,8 +81,8 @@ static void find_outsiders(const struct sr_ended_group *e, uint32_t member, stru
 	m->outsiders = sr_outsiders_ranges(e->outsiders, member, &m->outsiders_n);
 	m->has_strangers = !m->outsiders;
 	for (size_t i = 0; m->outsiders && i < m->outsiders_n; i++)
-		if (!sr_is_exposed(e, member, m->outsiders[i].begin) ||
-		    !sr_is_exposed(e, member, m->outsiders[i].end - 1))
+		if (!sr_is_exposed(e, member, m->outsiders[i].begin, 1) ||
+		    !sr_is_exposed(e, member, m->outsiders[i].end - 1, 1))
 			m->has_strangers = true;
 }
 
@@ -113,124 +112,6 @@ static bool knows_all(const struct sr_ended_group *e, uint32_t member)
 		if (!atomic_load(&e->group->member[i].whole))
 			return false;
 	return m->writes <= SR_GROUP_WRITES && m->written <= SR_GROUP_WRITTEN;
-}
-
-/* ------------------------------------------------------------------- lines */
-
-/* A write of no bytes was taken back. */
-static uint64_t lines_of(const struct sr_group_write *w)
-{
-	return w->length ? (w->addr + w->length - 1) / SR_WRITES_LINE - w->addr / SR_WRITES_LINE + 1 : 0;
-}
-
-static int by_line_and_writer(const void *a, const void *b, void *writes)
-{
-	const struct sr_write_entry *i = a, *j = b;
-	const struct sr_group_write *x = (struct sr_group_write *)writes + i->number;
-	const struct sr_group_write *y = (struct sr_group_write *)writes + j->number;
-
-	if (i->line != j->line)
-		return i->line < j->line ? -1 : 1;
-	if (x->origin.member != y->origin.member)
-		return x->origin.member < y->origin.member ? -1 : 1;
-	if (x->origin.tick != y->origin.tick)
-		return x->origin.tick < y->origin.tick ? -1 : 1;
-	return i->number < j->number ? -1 : i->number > j->number;
-}
-
-static size_t hash(const struct sr_writes *m, uint64_t line)
-{
-	return (size_t)(line * 0x9e3779b97f4a7c15ull >> 32) & (m->lines_n - 1);
-}
-
-/* The table's place for the line: its own, or a free one. */
-static uint32_t *find_line(const struct sr_writes *m, uint64_t line)
-{
-	size_t at = hash(m, line);
-
-	while (m->lines[at] && m->entries[m->lines[at] - 1].line != line)
-		at = (at + 1) & (m->lines_n - 1);
-	return &m->lines[at];
-}
-
-static int note_those_with_bytes(struct sr_writes *m)
-{
-	m->with_bytes = malloc((m->entries_n ? m->entries_n : 1) * sizeof(*m->with_bytes));
-	if (!m->with_bytes)
-		return -ENOMEM;
-	for (size_t i = 0; i < m->entries_n; i++) {
-		m->entries[i].before = (uint32_t)m->with_bytes_n;
-		if (!sr_group_has_no_bytes(sr_writes_at(m, i)->kind))
-			m->with_bytes[m->with_bytes_n++] = (uint32_t)i;
-	}
-	return 0;
-}
-
-static int sort_by_line(struct sr_writes *m)
-{
-	size_t n = 0, distinct = 0;
-
-	for (size_t i = 0; i < m->count; i++)
-		n += lines_of(&m->writes[i]);
-	m->entries = malloc((n ? n : 1) * sizeof(*m->entries));
-	if (!m->entries || n >= UINT32_MAX)
-		return -ENOMEM;
-	for (size_t i = 0; i < m->count; i++)
-		for (uint64_t line = 0; line < lines_of(&m->writes[i]); line++)
-			m->entries[m->entries_n++] = (struct sr_write_entry){
-			    m->writes[i].addr / SR_WRITES_LINE + line, (uint32_t)i, 0};
-	qsort_r(m->entries, n, sizeof(*m->entries), by_line_and_writer, m->writes);
-	for (size_t i = 0; i < n; i++)
-		distinct += !i || m->entries[i].line != m->entries[i - 1].line;
-	for (m->lines_n = 16; m->lines_n < 2 * distinct;)
-		m->lines_n *= 2;
-	m->lines = calloc(m->lines_n, sizeof(*m->lines));
-	if (!m->lines)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		if (!i || m->entries[i].line != m->entries[i - 1].line)
-			*find_line(m, m->entries[i].line) = (uint32_t)i + 1;
-	return note_those_with_bytes(m);
-}
-
-/* The first entry from `at` on that is not of this line and writer. */
-static size_t end_of_writer(const struct sr_writes *m, size_t at, uint64_t line, int32_t member)
-{
-	size_t low = at, high = m->entries_n;
-
-	for (size_t step = 1; at + step < high; step *= 2) {
-		if (m->entries[at + step].line != line ||
-		    sr_writes_at(m, at + step)->origin.member != member) {
-			high = at + step;
-			break;
-		}
-		low = at + step;
-	}
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (m->entries[middle].line == line && sr_writes_at(m, middle)->origin.member == member)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-void sr_writes_of_line(const struct sr_writes *m, uint64_t addr, uint32_t members, struct sr_writes_range *of)
-{
-	const uint64_t line = addr / SR_WRITES_LINE;
-	size_t at = *find_line(m, line), end;
-
-	memset(of, 0, members * sizeof(*of));
-	if (!at)
-		return;
-	for (at--; at < m->entries_n && m->entries[at].line == line; at = end) {
-		int32_t member = sr_writes_at(m, at)->origin.member;
-
-		end = end_of_writer(m, at, line, member);
-		of[member] = (struct sr_writes_range){at, end};
-	}
 }
 
 /* ------------------------------------------------------------------- loading */
@@ -307,9 +188,9 @@ int sr_writes_load(const struct sr_ended_group *e, uint32_t member, struct sr_wr
 	return error;
 }
 
-int sr_writes_sort(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m)
+int sr_writes_index(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m)
 {
-	int error = sort_by_line(m);
+	int error = sr_lines_begin(&m->lines, m->writes, m->count);
 
 	if (error)
 		return error;
@@ -322,9 +203,7 @@ int sr_writes_sort(const struct sr_ended_group *e, uint32_t member, struct sr_wr
 void sr_writes_free(struct sr_writes *m)
 {
 	free(m->writes);
-	free(m->entries);
-	free(m->with_bytes);
-	free(m->lines);
+	sr_lines_free(&m->lines);
 	for (int i = 0; i < SR_GROUP_MEMBERS; i++)
 		if (m->written[i])
 			munmap((void *)m->written[i], SR_GROUP_WRITTEN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * writes.h: all writes into one member's memory, when all members of the group have ended:
- * by line, then writer, then in the writer's order; and where outsiders may have written.
+ * writes.h: all writes into one member's memory, when all members of the group have ended; and where outsiders
+ * may have written.
  */
 #ifndef REPLAY_HOST_PRODUCERS_WRITES_H
 #define REPLAY_HOST_PRODUCERS_WRITES_H
@@ -12,6 +12,7 @@
 
 #include "replay/abi/group.h"
 #include "replay/analysis/plan/plan.h"
+#include "replay/host/producers/lines.h"
 #include "replay/host/producers/outsiders.h"
 
 /* A group that has ended, from the view of member `self`. */
@@ -25,15 +26,6 @@ struct sr_ended_group {
 	const struct sr_outsiders *outsiders; /* NULL: nothing is known of them */
 };
 
-#define SR_WRITES_LINE 64
-
-/* A write, in one of the lines that it changed; number: its place among all of this memory. */
-struct sr_write_entry {
-	uint64_t line;
-	uint32_t number;
-	uint32_t before; /* so many entries in front of it have bytes */
-};
-
 struct sr_writes {
 	bool loaded;
 	bool has_strangers; /* a peer that is not replayed may have written anywhere */
@@ -45,22 +37,12 @@ struct sr_writes {
 	struct sr_group_write *writes;
 	size_t count, room;
 	size_t own; /* the first of them are this member's; the others came through memory that it shares */
-	struct sr_write_entry *entries; /* by line, then writer, then in the writer's order */
-	size_t entries_n;
-	uint32_t *with_bytes; /* entries of writes that have bytes: often hardly one of the many that say what may be there */
-	size_t with_bytes_n;
-	uint32_t *lines; /* a table of hashed lines: the number of a line's first entry, plus 1 */
-	size_t lines_n;  /* a power of two */
+	struct sr_lines lines;
 };
 
-/* Entries: [first, end). */
-struct sr_writes_range {
-	size_t first, end;
-};
-
-/* Reads those that the member's memory has; more may be added before they are sorted.  0 or -ENOMEM. */
+/* Reads those that the member's memory has; more may be added before they are indexed.  0 or -ENOMEM. */
 int sr_writes_load(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m);
-int sr_writes_sort(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m);
+int sr_writes_index(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m);
 void sr_writes_free(struct sr_writes *m);
 
 /*
@@ -69,7 +51,7 @@ void sr_writes_free(struct sr_writes *m);
  */
 int sr_writes_each(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m,
 		   int (*see)(void *argument, const struct sr_group_write *w, uint64_t number), void *argument);
-/* Before they are sorted.  0 or -ENOMEM. */
+/* Before they are indexed.  0 or -ENOMEM. */
 int sr_writes_add(struct sr_writes *m, const struct sr_group_write *w);
 
 /* Of a write's n bytes from `from` on, which do not go over the end of the ring; NULL: they do. */
@@ -81,28 +63,10 @@ static inline const uint8_t *sr_writes_bytes(const struct sr_writes *m, const st
 	return at + n <= SR_GROUP_WRITTEN ? m->written[w->holder] + at : NULL;
 }
 
-static inline uint32_t sr_writes_number(const struct sr_writes *m, size_t entry)
-{
-	return m->entries[entry].number;
-}
-
-static inline const struct sr_group_write *sr_writes_at(const struct sr_writes *m, size_t entry)
-{
-	return &m->writes[sr_writes_number(m, entry)];
-}
-
-/* The number of entries in front of this one that have bytes: of the next one of these in `with_bytes`. */
-static inline size_t sr_writes_with_bytes(const struct sr_writes *m, size_t entry)
-{
-	return entry < m->entries_n ? m->entries[entry].before : m->with_bytes_n;
-}
-
-/* What each member wrote in the line of this address. */
-void sr_writes_of_line(const struct sr_writes *m, uint64_t addr, uint32_t members, struct sr_writes_range *of);
-
 /* Can a process that is not replayed have written this byte? */
 bool sr_writes_may_be_outsiders(const struct sr_writes *m, uint64_t addr);
 
-bool sr_is_exposed(const struct sr_ended_group *e, uint32_t member, uint64_t addr);
+/* Is any of these n bytes? */
+bool sr_is_exposed(const struct sr_ended_group *e, uint32_t member, uint64_t addr, uint64_t n);
 
 #endif

@@ -67,8 +67,8 @@ static bool fail(const struct job *j, const char *why)
 	    [SR_OP_KIND_ATOMIC] = "atomic",
 	};
 
-	snprintf(j->all->text, sizeof(j->all->text), "%s of %u bytes to rank %d: %s",
-		 names[sr_worker_kind(j->e->opcode)], j->e->length, j->c->group->member[j->peer].rank,
+	snprintf(j->all->text, sizeof(j->all->text), "%s of %u bytes to rank %s: %s",
+		 names[sr_worker_kind(j->e->opcode)], j->e->length, j->c->group->member[j->peer].name,
 		 why);
 	return false;
 }

@@ -58,7 +58,7 @@ static bool pass_descriptors(struct sr_replayed_rank *r, int *lowest)
 		return false;
 	if (c->rings_fd >= 0 && !pass(&c->rings_fd, from, lowest))
 		return false;
-	if (c->group_fd >= 0 && (!pass(&c->group_fd, from, lowest) || !pass(&c->found_fd, from, lowest)))
+	if (c->group_fd >= 0 && !pass(&c->group_fd, from, lowest))
 		return false;
 	if (c->files_fd >= 0 && !pass(&c->files_fd, from, lowest))
 		return false;
@@ -96,8 +96,10 @@ become_recorded(struct sr_replayed_rank *r, unsigned long limit, pid_t parent)
 	    .recorded = &r->recorded,
 	    .tool = &r->options->tool,
 	    .trace = r->forks.dir[0],
-	    .rank = r->options->rank,
-	    .image = sr_trace_image(r->forks.trace[0], r->options->rank),
+	    .rank = r->forks.rank[0],
+	    .image = sr_trace_image(r->forks.trace[0], r->forks.rank[0]),
+	    .shown_trace = r->options->dir,
+	    .shown_rank = sr_trace_rank_name(r->trace, r->options->rank),
 	    .open_files = limit_for(r, limit),
 	    .laid_out = is_laid_out(r),
 	    .confined = r->trust == SR_TRUST_CONFINED,

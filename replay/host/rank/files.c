@@ -53,7 +53,7 @@ static bool link_kept(const struct sr_replayed_rank *r)
 	bool linked = kept >= 0;
 
 	for (size_t i = r->forks.n; linked && i--;)
-		linked = sr_files_link(r->forks.trace[i], r->options->rank, r->forks.dir[i], kept);
+		linked = sr_files_link(r->forks.trace[i], r->forks.rank[i], r->forks.dir[i], kept);
 	close(kept);
 	return linked;
 }
@@ -63,7 +63,7 @@ static bool check_files(const struct sr_replayed_rank *r, bool kept)
 	bool good = true;
 
 	for (size_t i = 0; good && i < r->forks.n; i++)
-		good = sr_files_check(r->forks.trace[i], r->options->rank, kept);
+		good = sr_files_check(r->forks.trace[i], r->forks.rank[i], kept);
 	return good;
 }
 
@@ -74,10 +74,10 @@ bool sr_replayed_open_files(struct sr_replayed_rank *r)
 	if (!o->files)
 		return check_files(r, false);
 	if (!r->recorded.trap)
-		return !sr_fail("rank %d was recorded without the system-call trap, so a replay cannot "
+		return !sr_fail("rank %s was recorded without the system-call trap, so a replay cannot "
 				"keep apart what it writes: --live-files lets it write to the "
 				"files of this machine",
-				o->rank);
+				sr_trace_rank_name(r->trace, o->rank));
 	r->files_fd = r->control->files_fd = make_private(o->files, o->rank, sr_trace_image(r->trace, o->rank));
 	if (r->files_fd < 0)
 		return !sr_fail("cannot make %s/rank-%d: %s", o->files, o->rank, strerror(errno));

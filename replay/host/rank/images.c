@@ -43,14 +43,14 @@ int sr_images_replay(struct sr_trace *t, const struct sr_rank_options *o,
 
 	if (o->last_image >= 0) {
 		if (o->last_image >= (long)images)
-			return sr_fail("rank %d has no image %ld, only 0 to %u", o->rank,
-				       o->last_image, images - 1);
+			return sr_fail("rank %s has no image %ld, only 0 to %u",
+				       sr_trace_rank_name(t, o->rank), o->last_image, images - 1);
 		images = (uint32_t)o->last_image + 1;
 	}
 	if (group && images > 1)
-		sr_note("rank %d: only its last image takes part in the group; the %u before are "
+		sr_note("rank %s: only its last image takes part in the group; the %u before are "
 			"replayed by themselves",
-			o->rank, images - 1);
+			sr_trace_rank_name(t, o->rank), images - 1);
 	for (uint32_t i = 0; i < images; i++) {
 		bool goes_on = false;
 		int status;

@@ -57,7 +57,7 @@ static void find_not_transferred(struct sr_replayed_rank *r)
 }
 
 /* The producers of all values are known once all members have ended. */
-static bool save_found(struct sr_replayed_rank *r, struct sr_verdict *v, int found, int group_fd)
+static bool save_found(struct sr_replayed_rank *r, struct sr_verdict *v, int group_fd)
 {
 	const struct sr_ended_group ended = {
 	    .group = r->group,
@@ -83,7 +83,7 @@ static bool save_found(struct sr_replayed_rank *r, struct sr_verdict *v, int fou
 		find_not_transferred(r);
 	}
 	p = sr_producers_new(&ended);
-	saved = sr_found_save(found, r->options->dir, r->plan, v->rank, p, &v->found);
+	saved = sr_found_save(&ended, r->options->dir, r->plan, v->rank, p, &v->found);
 	sr_producers_free(p);
 	return saved;
 }
@@ -122,6 +122,21 @@ static void stop_feeders(struct sr_replayed_rank *r, struct sr_verdict *v)
 	}
 }
 
+/* The processes that this one has forked, and not those that these have. */
+static uint32_t children_in_group(const struct sr_replayed_rank *r)
+{
+	const char *name = sr_trace_rank_name(r->trace, r->options->rank);
+	const size_t n = strlen(name);
+	uint32_t children = 0;
+
+	for (uint32_t i = 0; r->group && i < r->group->members; i++) {
+		const char *other = sr_trace_rank_name(r->trace, r->group->member[i].rank);
+
+		children += !strncmp(other, name, n) && other[n] == '/' && !strchr(other + n + 1, '/');
+	}
+	return children;
+}
+
 static int run(struct sr_replayed_rank *r)
 {
 	struct sr_verdict v = {
@@ -133,19 +148,19 @@ static int run(struct sr_replayed_rank *r)
 	    .images = sr_trace_images(r->trace, r->options->rank),
 	    .calls_before = r->options->calls_before,
 	    .children_before = r->options->children_before,
+	    .children_in_group = children_in_group(r),
 	};
 	unsigned long limit;
-	int status, found, group_fd;
+	int status, group_fd;
 
-	fill_control(r->control, &r->recorded, sr_trace_sns_before(r->forks.trace[0], v.rank));
-	sr_forks_fill(&r->forks, v.rank, r->control->fork);
+	fill_control(r->control, &r->recorded, sr_trace_sns_before(r->forks.trace[0], r->forks.rank[0]));
+	sr_forks_fill(&r->forks, r->control->fork);
 	/* A tool that looks at the code or sets breakpoints finds it as it is in the file. */
 	r->control->sums = sr_trace_has_sums(r->trace, v.rank);
 	r->control->whole_job = r->group && r->group->members == sr_trace_ranks(r->trace);
 	r->control->probes = r->options->tool.kind == SR_TOOL_NONE;
 	if (!sr_replayed_open_streams(r, &limit))
 		return SR_EXIT_FAILED;
-	found = r->control->found_fd;
 	group_fd = r->control->group_fd;
 	if (!sr_replayed_start(r, limit))
 		return SR_EXIT_FAILED;
@@ -153,7 +168,7 @@ static int run(struct sr_replayed_rank *r)
 	stop_feeders(r, &v);
 	if (r->journal_fd >= 0)
 		sr_output_keep(r->options->output, r->files_fd, r->journal_fd, r->recorded.cwd);
-	if (!save_found(r, &v, found, group_fd))
+	if (!save_found(r, &v, group_fd))
 		return SR_EXIT_FAILED;
 	if (!v.stuck && !sr_replayed_is_exact(r))
 		sr_replayed_load_print(r, &v);
@@ -172,7 +187,7 @@ static enum sr_trust trust_all(const struct sr_replayed_rank *r)
 	enum sr_trust trust = SR_TRUST_FULLY;
 
 	for (size_t i = 0; i < r->forks.n && trust == SR_TRUST_FULLY; i++)
-		trust = sr_trust_of(r->forks.trace[i], r->forks.dir[i], r->options->rank,
+		trust = sr_trust_of(r->forks.trace[i], r->forks.dir[i], r->forks.rank[i],
 				    r->options->no_sandbox,
 				    sr_packed_is_needed(r->forks.dir[0], r->recorded.json));
 	return trust;
@@ -204,16 +219,14 @@ int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
 	};
 	int status = SR_EXIT_FAILED;
 
-	if (!sr_forks_open(&r.forks, t, o->dir, o->rank))
+	if (!sr_forks_open(&r.forks, t, o->rank))
 		return status;
-	if (r.forks.n > 1 && group)
-		return sr_fail("rank %d of %s is a child, which is replayed alone", o->rank, o->dir);
-	if (!sr_recorded_load(&r.recorded, r.forks.trace[0], o->rank, r.forks.dir[0]))
+	if (!sr_recorded_load(&r.recorded, r.forks.trace[0], r.forks.rank[0], r.forks.dir[0]))
 		return status;
 	if (r.recorded.from_open)
-		sr_fail("rank %d loaded libibverbs after it had started, and what it did "
+		sr_fail("rank %s loaded libibverbs after it had started, and what it did "
 			"before is not recorded: to replay it, record it with --from-start",
-			o->rank);
+			sr_trace_rank_name(t, o->rank));
 	else if (sr_recorded_check_files(&r.recorded, r.forks.dir[0]) && sr_trust_check_environment(&r.recorded) &&
 		 may_run(&r) && sr_replayed_open_files(&r))
 		status = run(&r);

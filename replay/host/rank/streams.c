@@ -3,7 +3,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "replay/host/producers/found.h"
 #include "replay/host/rank/replayed.h"
 #include "replay/host/streams.h"
 #include "replay/print/say.h"
@@ -48,18 +47,8 @@ static bool open_orders(struct sr_replayed_rank *r, size_t i, uint32_t thread)
 static bool open_plan(struct sr_replayed_rank *r)
 {
 	struct sr_error err;
-	const uint32_t *threads;
-	size_t n = sr_trace_threads(r->trace, r->options->rank, &threads);
 
-	if (!r->group)
-		return true;
-	if (sr_plan_open(&r->plan, r->trace, &err)) {
-		sr_fail("%s", err.text);
-		return false;
-	}
-	r->orders = calloc(n ? n : 1, sizeof(*r->orders));
-	r->control->found_fd = sr_found_open();
-	return r->orders && r->control->found_fd >= 0;
+	return !r->group || !sr_plan_open(&r->plan, r->trace, &err) || !sr_fail("%s", err.text);
 }
 
 /* The rings of n threads. */
@@ -82,8 +71,7 @@ static bool open_listed(struct sr_replayed_rank *r, const bool *listed, size_t n
 
 		if (!listed[thread])
 			continue;
-		if (!sr_streams_open(&r->feeders[i], &r->forks, r->control->fork, r->options->rank, thread,
-				     &r->rings, i))
+		if (!sr_streams_open(&r->feeders[i], &r->forks, r->control->fork, thread, &r->rings, i))
 			return false;
 		r->control->ring_of[thread] = (uint32_t)++r->n_feeders;
 		if (r->plan && !open_orders(r, i, thread))
@@ -96,13 +84,14 @@ static bool open_listed(struct sr_replayed_rank *r, const bool *listed, size_t n
 static bool open_feeders(struct sr_replayed_rank *r, unsigned long *limit)
 {
 	size_t n;
-	bool *listed = sr_streams_list(&r->forks, r->options->rank, &n), done;
+	bool *listed = sr_streams_list(&r->forks, &n), done;
 
 	if (!listed)
 		return false;
 	*limit = raise_limit(n + SPARE_FDS);
 	r->feeders = calloc(n ? n : 1, sizeof(*r->feeders));
-	done = r->feeders && open_listed(r, listed, n);
+	r->orders = calloc(n ? n : 1, sizeof(*r->orders));
+	done = r->feeders && r->orders && open_listed(r, listed, n);
 	free(listed);
 	return done;
 }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,8 +41,7 @@ static uint64_t progress(const struct sr_replayed_rank *r)
 	if (!r->group || !waits_for_group(r))
 		return calls;
 	for (uint32_t m = 0; m < r->group->members; m++)
-		for (uint32_t i = 0; i < SR_REPLAY_THREADS; i++)
-			calls += atomic_load(&r->group->member[m].entered[i]);
+		calls += atomic_load(&r->group->member[m].moves);
 	return calls;
 }
 
@@ -58,14 +61,10 @@ static bool is_over(const struct sr_replayed_rank *r)
 /* Nobody knows how long the recorded process went on behind the end of a trace that was cut short. */
 #define CUT_SPARE_MS 5000
 
-/*
- * The recorded process was killed, or its trace cut short, the replayed one has made all its calls, and has computed
- * for longer since than the recorded one had: it does not end by itself.
- */
-static bool is_where_trace_ends(const struct sr_replayed_rank *r, long idle_ms)
+/* So many calls are in the trace; UINT64_MAX: the process has not got all of its records yet. */
+static uint64_t recorded_calls(const struct sr_replayed_rank *r)
 {
-	uint64_t calls = 0, quiet_ms = 0;
-	bool killed = false, cut = false;
+	uint64_t calls = 0;
 
 	for (size_t i = 0; i < r->n_feeders; i++) {
 		const struct sr_feeder *f = &r->feeders[i];
@@ -73,14 +72,85 @@ static bool is_where_trace_ends(const struct sr_replayed_rank *r, long idle_ms)
 		if (f->is_parents)
 			continue;
 		if (!atomic_load(&f->all_sent))
-			return false;
+			return UINT64_MAX;
+		calls += f->calls;
+	}
+	return calls;
+}
+
+#define STILL_MS 1000
+
+/* What the kernel says of a thread: R, where it runs, or waits for a processor, which may take seconds on a busy machine. */
+static bool is_asleep(pid_t process, const char *thread)
+{
+	char path[64], text[256], *state;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%.16s/stat", process, thread);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return true; /* it has ended */
+	text[n] = 0;
+	state = strrchr(text, ')'); /* behind the thread's name, which may hold anything */
+	return state && state[1] && strchr("SZX", state[2]);
+}
+
+static bool all_are_asleep(pid_t process)
+{
+	char path[64];
+	const struct dirent *e;
+	bool asleep = true;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", process);
+	tasks = opendir(path);
+	while (tasks && asleep && (e = readdir(tasks)))
+		asleep = e->d_name[0] == '.' || is_asleep(process, e->d_name);
+	if (tasks)
+		closedir(tasks);
+	return asleep;
+}
+
+/*
+ * Either all calls are made, or all threads of the process wait, and not for another rank: for what a thread would do
+ * whose trace ends before.  Called at each tick.
+ */
+static bool nothing_comes(const struct sr_replayed_rank *r, long idle_ms, long *still_ms)
+{
+	const uint64_t recorded = recorded_calls(r);
+
+	if (!idle_ms || recorded == UINT64_MAX || (r->group && waits_for_group(r)) || !all_are_asleep(r->child))
+		*still_ms = 0;
+	else
+		*still_ms += TICK_MS;
+	return recorded == sr_replay_calls(r->control) || *still_ms >= STILL_MS;
+}
+
+/*
+ * The recorded process was killed, or its trace cut short, the replayed one has made all its calls, and has computed
+ * for longer since than the recorded one had: it does not end by itself.
+ */
+static bool is_where_trace_ends(const struct sr_replayed_rank *r, long idle_ms)
+{
+	uint64_t quiet_ms = 0;
+	bool killed = false, cut = false;
+
+	if (recorded_calls(r) != sr_replay_calls(r->control))
+		return false;
+	for (size_t i = 0; i < r->n_feeders; i++) {
+		const struct sr_feeder *f = &r->feeders[i];
+
+		if (f->is_parents)
+			continue;
 		killed = killed || f->killed;
 		cut = cut || f->cut;
-		calls += f->calls;
 		quiet_ms = i && f->quiet_ms > quiet_ms ? quiet_ms : f->quiet_ms;
 	}
-	return (killed || cut) && calls == sr_replay_calls(r->control) &&
-	       (uint64_t)idle_ms >= quiet_ms + quiet_ms / 2 + (cut ? CUT_SPARE_MS : SPARE_MS);
+	return (killed || cut) && (uint64_t)idle_ms >= quiet_ms + quiet_ms / 2 + (cut ? CUT_SPARE_MS : SPARE_MS);
 }
 
 static void end_where_trace_ends(const struct sr_replayed_rank *r)
@@ -117,7 +187,7 @@ static enum waited await_child(const struct sr_replayed_rank *r, long seconds)
 {
 	struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, r->child, 0), .events = POLLIN};
 	uint64_t before = 0;
-	long idle_ms = 0;
+	long idle_ms = 0, still_ms = 0;
 	enum waited end = ENDED;
 	sr_progress bar;
 
@@ -130,6 +200,7 @@ static enum waited await_child(const struct sr_replayed_rank *r, long seconds)
 		idle_ms = calls == before ? idle_ms + TICK_MS : 0;
 		before = calls;
 		show_progress(r, bar);
+		atomic_store(&r->control->nothing_comes, nothing_comes(r, idle_ms, &still_ms));
 		if (seconds && !is_over(r) && is_where_trace_ends(r, idle_ms))
 			end = WHERE_TRACE_ENDS;
 		else if (seconds && idle_ms >= seconds * 1000 && !is_over(r))

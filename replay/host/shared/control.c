@@ -19,6 +19,6 @@ struct sr_replay_control *sr_control_make(int *fd)
 	c->version = SR_TRACE_VERSION;
 	c->thread_at = offsetof(struct sr_replay_control, thread);
 	c->thread_bytes = sizeof(c->thread[0]);
-	c->rings_fd = c->group_fd = c->found_fd = c->files_fd = c->journal_fd = c->watch_fd = c->stacks_fd = c->produced_fd = -1;
+	c->rings_fd = c->group_fd = c->files_fd = c->journal_fd = c->watch_fd = c->stacks_fd = c->produced_fd = -1;
 	return c;
 }

@@ -176,7 +176,7 @@ static void __attribute__((noreturn)) run_gdb(const struct sr_launch *l)
 	char *const own[] = {"gdb", "-q", "-x", script};
 	size_t n = count(l->tool->arguments), at = sizeof(own) / sizeof(own[0]);
 	char **argv = calloc(at + n + 1 + START_WORDS + 1, sizeof(*argv));
-	char rank[16];
+	static char shown[PATH_MAX];
 
 	if (!argv || !sr_find_gdb_commands(script, sizeof(script)))
 		_exit(SR_REPLAY_EXIT_FAILED);
@@ -186,10 +186,9 @@ static void __attribute__((noreturn)) run_gdb(const struct sr_launch *l)
 	argv[at + n] = "--args";
 	put_start_words(argv + at + n + 1, l);
 	/* For the gdb commands; the program gets the recorded environment. */
-	snprintf(rank, sizeof(rank), "%d", l->rank);
 	setenv("SREPLAY_GDB_COMMAND", argv[at + n + 1], 1);
-	setenv("SREPLAY_GDB_TRACE", argv[at + n + 3], 1);
-	setenv("SREPLAY_GDB_RANK", rank, 1);
+	setenv("SREPLAY_GDB_TRACE", realpath(l->shown_trace, shown) ? shown : l->shown_trace, 1);
+	setenv("SREPLAY_GDB_RANK", l->shown_rank, 1);
 	run(argv);
 }
 

@@ -33,6 +33,7 @@ struct sr_launch {
 	const char *trace;
 	int32_t rank;
 	uint32_t image; /* of the rank */
+	const char *shown_trace, *shown_rank; /* a debugger's commands name it so */
 	bool laid_out;            /* see layout.h */
 	bool confined;            /* see confine.h */
 	int files_fd;             /* of the private files, where it may write; -1: none */

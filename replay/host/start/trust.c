@@ -46,14 +46,14 @@ enum sr_trust sr_trust_of(const struct sr_trace *t, const char *dir, int32_t ran
 		return SR_TRUST_FULLY;
 	obstacle = sr_confine_obstacle();
 	if (obstacle) {
-		sr_fail("rank %d of %s %s; its program cannot be run in a sandbox (%s); if you trust who made the "
+		sr_fail("rank %s of %s %s; its program cannot be run in a sandbox (%s); if you trust who made the "
 			"trace, give --no-sandbox",
-			rank, dir, why, obstacle);
+			sr_trace_rank_name(t, rank), dir, why, obstacle);
 		return SR_TRUST_REFUSED;
 	}
-	sr_note("rank %d %s: its program runs in a sandbox, without network, and changes nothing "
+	sr_note("rank %s %s: its program runs in a sandbox, without network, and changes nothing "
 		"(--no-sandbox runs it without)",
-		rank, why);
+		sr_trace_rank_name(t, rank), why);
 	return SR_TRUST_CONFINED;
 }
 

@@ -9,6 +9,11 @@
 
 typedef unsigned long long ull;
 
+static const char *other(const struct sr_verdict *v, int32_t rank)
+{
+	return sr_trace_rank_name(v->trace, rank);
+}
+
 /* A peer sent other bytes than the trace says were received. */
 void sr_verdict_mismatch(const struct sr_verdict *v, const struct sr_replay_control *c)
 {
@@ -21,14 +26,14 @@ void sr_verdict_mismatch(const struct sr_verdict *v, const struct sr_replay_cont
 	if (shown > sizeof(m->recorded))
 		shown = sizeof(m->recorded);
 	fprintf(stderr,
-		"sreplay: rank %d thread %u SN %llu: the %u bytes received at 0x%llx are not "
-		"those that rank %d sends (thread %u SN %llu); from byte %u on:\n",
-		v->rank, m->thread, (ull)m->sn, m->length, (ull)m->addr, m->from, m->from_thread,
+		"sreplay: rank %s thread %u SN %llu: the %u bytes received at 0x%llx are not "
+		"those that rank %s sends (thread %u SN %llu); from byte %u on:\n",
+		sr_verdict_rank(v), m->thread, (ull)m->sn, m->length, (ull)m->addr, other(v, m->from), m->from_thread,
 		(ull)m->from_sn, m->at);
 	sr_verdict_bytes("recorded:", m->recorded, shown);
 	sr_verdict_bytes("sent:    ", m->produced, shown);
 	if (count > 1)
-		sr_note("rank %d: %llu more values are not what their senders send", v->rank,
+		sr_note("rank %s: %llu more values are not what their senders send", sr_verdict_rank(v),
 			count - 1);
 }
 
@@ -41,12 +46,12 @@ void sr_verdict_say_unexplained(const struct sr_verdict *v)
 	if (!b->nobody)
 		return;
 	fprintf(stderr,
-		"sreplay: rank %d thread %u SN %llu: no rank has written the %u bytes at 0x%llx, "
+		"sreplay: rank %s thread %u SN %llu: no rank has written the %u bytes at 0x%llx, "
 		"and nobody else can have:\n",
-		v->rank, b->first.thread, (ull)b->first.sn, b->first.length, (ull)b->first.addr);
+		sr_verdict_rank(v), b->first.thread, (ull)b->first.sn, b->first.length, (ull)b->first.addr);
 	sr_verdict_bytes("recorded:", b->first_bytes, shown);
 	if (b->nobody > b->first.length)
-		sr_note("rank %d: nobody can have written %llu more bytes either", v->rank,
+		sr_note("rank %s: nobody can have written %llu more bytes either", sr_verdict_rank(v),
 			(ull)(b->nobody - b->first.length));
 }
 
@@ -78,9 +83,17 @@ void sr_verdict_say_not_produced(const struct sr_verdict *v, const struct sr_rep
 	fprintf(stderr,
 		"what %s brought is not in the trace, which was recorded with --order: replay all ranks "
 		"together, not one alone and not with --transport none; or first make a detailed trace: sreplay "
-		"replay --record-ranks %d -o DETAIL.srec\n",
-		sr_verdict_name(v, c->report.found), v->rank);
+		"replay --record-ranks %s -o DETAIL.srec\n",
+		sr_verdict_name(v, c->report.found), sr_verdict_rank(v));
 	say_value(v, &c->report);
+}
+
+static void say_remedy(const struct sr_replay_control *c)
+{
+	fputs("; record without --order", stderr);
+	if (c->report.contended_bytes)
+		fprintf(stderr, ", or with --by-value 0x%llx+%llu", (ull)c->report.contended, (ull)c->report.contended_bytes);
+	fputc('\n', stderr);
 }
 
 /* The writes of members did not come to what a load found: shim/replay/group/landed.c. */
@@ -94,18 +107,27 @@ static void say_others_landed(const struct sr_verdict *v, const struct sr_replay
 		      "of them does, or nothing orders their writes and its stores",
 		      stderr);
 	else if (c->report.sender >= 0)
-		fprintf(stderr, "what rank %d, which alone writes there, sends in this replay: that rank goes another way, or "
+		fprintf(stderr, "what rank %s, which alone writes there, sends in this replay: that rank goes another way, or "
 				"changed it after its post",
-			c->report.sender);
+			other(v, c->report.sender));
 	else
 		fputs("what the ranks write in this replay: several of them write there, and nothing orders their writes, or "
 		      "a rank changed what it sends after its post",
 		      stderr);
-	fputs("; record without --order", stderr);
-	if (c->report.contended_bytes)
-		fprintf(stderr, ", or with --by-value 0x%llx+%llu", (ull)c->report.contended, (ull)c->report.contended_bytes);
-	fputc('\n', stderr);
+	say_remedy(c);
 	say_value(v, &c->report);
+}
+
+/* Nor do they come to what a READ found: shim/replay/group/read_again.c. */
+static void say_other_fetched(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	sr_verdict_where(v, &c->report);
+	fprintf(stderr,
+		"what a READ of %llu bytes at 0x%llx of rank %s found is left out of the trace (record --order), and cannot be put together "
+		"from what the ranks write there in this replay: too many of them do without an order, or one goes another way, or "
+		"changed what it sends after its post",
+		(ull)c->report.contended_bytes, (ull)c->report.contended, other(v, c->report.sender));
+	say_remedy(c);
 }
 
 void sr_verdict_say_other_produced(const struct sr_verdict *v, const struct sr_replay_control *c)
@@ -114,11 +136,15 @@ void sr_verdict_say_other_produced(const struct sr_verdict *v, const struct sr_r
 		say_others_landed(v, c);
 		return;
 	}
+	if (c->report.contended_bytes) {
+		say_other_fetched(v, c);
+		return;
+	}
 	sr_verdict_where(v, &c->report);
 	fprintf(stderr,
-		"what %s brought is not what its sender, rank %d, sends in this replay: that rank goes another way, or "
+		"what %s brought is not what its sender, rank %s, sends in this replay: that rank goes another way, or "
 		"changed it after its post, or several receives share memory; record without --order\n",
-		sr_verdict_name(v, c->report.found), c->report.sender);
+		sr_verdict_name(v, c->report.found), other(v, c->report.sender));
 }
 
 static void say_sum(const struct sr_verdict *v, const struct sr_replay_control *c, const char *what)
@@ -143,8 +169,8 @@ void sr_verdict_say_causes_end(const struct sr_verdict *v, const struct sr_repla
 {
 	sr_verdict_where(v, &c->report);
 	fprintf(stderr,
-		"%s needs what rank %d did, and that rank's trace ends before it\n",
-		sr_verdict_name(v, c->report.found), c->report.sender);
+		"%s needs what rank %s did, and that rank's trace ends before it\n",
+		sr_verdict_name(v, c->report.found), other(v, c->report.sender));
 }
 
 void sr_verdict_say_peer_exited(const struct sr_verdict *v, const struct sr_replay_control *c)

@@ -87,7 +87,7 @@ void sr_verdict_write(int file, const struct sr_verdict *v, const struct sr_repl
 		      int status)
 {
 	json_t *line = json_pack(
-	    "{s:i, s:i, s:s, s:s, s:o, s:i, s:I, s:o}", "rank", v->rank, "image", (int)v->image,
+	    "{s:i, s:i, s:s, s:s, s:o, s:i, s:I, s:o}", "rank", sr_trace_recorded_rank(v->trace, v->rank), "image", (int)v->image,
 	    "verdict", verdict_of(v), "outcome", outcome_of(v, c), "text", v->text[0] ? sr_json_string(v->text) : json_null(), "status",
 	    status, "calls", (json_int_t)(v->calls_before + sr_replay_calls(c)), "at", place_json(v, c));
 	char *text = NULL;
@@ -112,6 +112,6 @@ void sr_verdict_write(int file, const struct sr_verdict *v, const struct sr_repl
 	}
 	sr_json_write(out, line);
 	if (fclose(out) || write(file, text, size) != (ssize_t)size)
-		sr_note("rank %d: its verdict could not be written as JSON", v->rank);
+		sr_note("rank %s: its verdict could not be written as JSON", sr_verdict_rank(v));
 	free(text);
 }

@@ -71,20 +71,12 @@ static void say_lacks(const struct sr_replay_control *c)
 			names);
 }
 
-/* " child 1/2", or "". */
-static const char *child_label(const struct sr_verdict *v)
-{
-	static char label[80];
-	const char *child = sr_trace_child(v->trace, v->rank);
-
-	snprintf(label, sizeof(label), "%s%s", child ? " child " : "", child ? child : "");
-	return label;
-}
-
 /* That did not run in the replay. */
 static uint32_t children_of(const struct sr_verdict *v, const struct sr_replay_control *c)
 {
-	return v->children_before + atomic_load(&c->children);
+	const uint32_t all = v->children_before + atomic_load(&c->children);
+
+	return all > v->children_in_group ? all - v->children_in_group : 0;
 }
 
 static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, const char *how,
@@ -95,13 +87,13 @@ static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, con
 
 	snprintf(v->text, sizeof(v->text), "%s", how);
 	if (children)
-		sr_note("rank %d%s: %u child%s of the program %s not started again: what %s printed "
+		sr_note("rank %s: %u child%s of the program %s not started again: what %s printed "
 			"is missing",
-			v->rank, child_label(v), children, children > 1 ? "ren" : "",
+			sr_verdict_rank(v), children, children > 1 ? "ren" : "",
 			children > 1 ? "were" : "was", children > 1 ? "they" : "it");
 	if (v->image)
 		snprintf(images, sizeof(images), " in %u images", v->image + 1);
-	sr_note("rank %d%s: %llu calls replayed%s, %d divergences: %s", v->rank, child_label(v),
+	sr_note("rank %s: %llu calls replayed%s, %d divergences: %s", sr_verdict_rank(v),
 		(ull)(v->calls_before + sr_replay_calls(c)), images,
 		status == SR_REPLAY_EXIT_DIVERGED && v->how == SR_VERDICT_FAILED &&
 		    !atomic_load(&c->mismatches),
@@ -129,12 +121,14 @@ static void say_uncompared(const struct sr_verdict *v, char *how, size_t size, c
 	    "what threads do that the program or libc made by clone",
 	    "what system calls do that sreplay knows nothing of",
 	    "what it stores into memory that processes share",
+	    "what it had stored into mapped files when it was killed",
 	};
+	const uint32_t uncompared = atomic_load(&c->uncompared);
 	bool listed = false;
 
 	snprintf(how, size, "%s", begin);
 	for (unsigned int i = 0; i < sizeof(whats) / sizeof(whats[0]); i++)
-		if (c->uncompared >> i & 1)
+		if (uncompared >> i & 1)
 			append(how, size, &listed, whats[i]);
 	if (children_of(v, c))
 		append(how, size, &listed, children_of(v, c) == 1 ? "what its child did" : "what its children did");
@@ -157,10 +151,10 @@ static void say_ran_at_once(const struct sr_verdict *v, const struct sr_replay_c
 	ull lost = atomic_load(&c->late);
 
 	if (c->serial && lost)
-		sr_note("rank %d: %llu time%s a thread computed, or made no call for long, and others ran beside it: what "
+		sr_note("rank %s: %llu time%s a thread computed, or made no call for long, and others ran beside it: what "
 			"they decided then by plain atomics was not recorded, and is compared as far as "
 			"calls show it; the last time was before thread %u SN %llu",
-			v->rank, lost, lost == 1 ? "" : "s", atomic_load(&c->late_thread),
+			sr_verdict_rank(v), lost, lost == 1 ? "" : "s", atomic_load(&c->late_thread),
 			(ull)atomic_load(&c->late_sn));
 }
 
@@ -170,12 +164,12 @@ static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int st
 	char how[SR_VERDICT_TEXT];
 
 	if (v->found.inside || v->found.outside)
-		sr_note("rank %d: %llu bytes entered from the group, %llu from outside", v->rank,
+		sr_note("rank %s: %llu bytes entered from the group, %llu from outside", sr_verdict_rank(v),
 			(ull)v->found.inside, (ull)v->found.outside);
 	if (v->found.shared)
-		sr_note("rank %d: %llu bytes entered through memory shared with other processes: no rank of "
+		sr_note("rank %s: %llu bytes entered through memory shared with other processes: no rank of "
 			"the group is known to have stored these",
-			v->rank, (ull)v->found.shared);
+			sr_verdict_rank(v), (ull)v->found.shared);
 	if (atomic_load(&c->mismatches) || v->found.nobody) {
 		sr_verdict_mismatch(v, c);
 		sr_verdict_say_unexplained(v);
@@ -200,8 +194,8 @@ static int say_executed(struct sr_verdict *v, const struct sr_replay_control *c)
 
 	v->how = SR_VERDICT_EXACT;
 	if (v->image + 1 < v->images) {
-		sr_note("rank %d: image %u replayed, %llu calls, exact; it executes the next one",
-			v->rank, v->image, (ull)sr_replay_calls(c));
+		sr_note("rank %s: image %u replayed, %llu calls, exact; it executes the next one",
+			sr_verdict_rank(v), v->image, (ull)sr_replay_calls(c));
 		return 0;
 	}
 	say_uncompared(v, how, sizeof(how), "exact, up to where it executes a program that is not recorded", c);
@@ -214,7 +208,7 @@ static int say_signal(struct sr_verdict *v, const struct sr_replay_control *c)
 	char how[SR_VERDICT_TEXT];
 	bool as_recorded = v->killed && sr_replay_calls(c) == v->recorded_calls;
 
-	sr_note("rank %d: the program was ended by signal %d (%s)%s", v->rank, signo,
+	sr_note("rank %s: the program was ended by signal %d (%s)%s", sr_verdict_rank(v), signo,
 		strsignal(signo), as_recorded ? ", where the recording ends too" : "");
 	if (as_recorded) {
 		v->how = SR_VERDICT_EXACT;
@@ -231,7 +225,7 @@ static int say_unfinished(struct sr_verdict *v, const struct sr_replay_control *
 	if (v->stuck)
 		return end_line(v, c, "stuck", SR_REPLAY_EXIT_DIVERGED);
 	if (v->with_tool && !atomic_load(&c->process)) {
-		sr_fail("rank %d: the tool did not start the program", v->rank);
+		sr_fail("rank %s: the tool did not start the program", sr_verdict_rank(v));
 		return SR_REPLAY_EXIT_FAILED;
 	}
 	if (v->debugged) {

@@ -29,6 +29,7 @@ struct sr_verdict {
 	uint32_t image, images; /* which of the rank's it is */
 	uint64_t calls_before;  /* of the earlier images */
 	uint32_t children_before; /* of these, which did not run */
+	uint32_t children_in_group; /* that are replayed as members of the group */
 	uint64_t recorded_calls;
 	bool killed;                 /* the recording ends where the process was killed */
 	bool writing;                /* ... or a thread ended, in a call that writes */
@@ -38,6 +39,12 @@ struct sr_verdict {
 	enum sr_verdict_kind how;    /* what sr_verdict_say came to */
 	char text[SR_VERDICT_TEXT];  /* of its last line; "": there was none */
 };
+
+/* The rank's name, "3" or "3/1". */
+static inline const char *sr_verdict_rank(const struct sr_verdict *v)
+{
+	return sr_trace_rank_name(v->trace, v->rank);
+}
 
 /* Prints it on standard error; returns the exit status of `sreplay replay`. */
 int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c);

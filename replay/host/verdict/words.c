@@ -35,7 +35,7 @@ const char *sr_verdict_name(const struct sr_verdict *v, uint16_t kind)
 /* "rank 0 thread 0 SN 42: " */
 void sr_verdict_where(const struct sr_verdict *v, const struct sr_replay_report *r)
 {
-	fprintf(stderr, "sreplay: rank %d thread %u SN %llu: ", v->rank, r->thread, (ull)r->sn);
+	fprintf(stderr, "sreplay: rank %s thread %u SN %llu: ", sr_verdict_rank(v), r->thread, (ull)r->sn);
 }
 
 void sr_verdict_last_calls(const struct sr_verdict *v, const struct sr_replay_report *r)
