@@ -194,6 +194,11 @@ enum sr_record_kind {
 	 * next one that says it, of a CHECK, and at the end of a thread.
 	 */
 	SR_REC_PICKED = 21,
+	/*
+	 * With --check-buffers: what a request sends was not the same when the program polled that it was over as at
+	 * the post: struct sr_changed_payload.  By the recorder, in front of that poll.
+	 */
+	SR_REC_CHANGED = 22,
 	/* The first kind that is a call; the trace's schema.json describes them.  Advances the SN
 	 * by one.  By the recorder, when the call has returned. */
 	SR_REC_CALL = 64,
@@ -230,6 +235,12 @@ struct sr_picked_payload {
 	uint64_t cq;               /* address of the completion queue */
 	uint32_t qp_num, receives; /* 1: the receive queue; 0: the send queue */
 	uint32_t traced, untraced; /* first completions that say whose they are, then completions that do not */
+};
+
+struct sr_changed_payload {
+	uint64_t sn;             /* of the call that posted it (of a builder: its wr_complete) */
+	uint32_t thread, number; /* of that thread; of the request in the call, from 0 */
+	uint64_t checksum;       /* at its end */
 };
 
 /* qp_num of a completion that does not say whose it is: nor does its wr_id, and where it came is only SR_LEFT_OUT. */
@@ -298,6 +309,7 @@ struct sr_heap_payload {
 #define SR_EXPOSED_MANY      256u /* with AT_CALL: `fault` is over SR_EXPOSED_MANY_FAULTS */
 #define SR_EXPOSED_SNAPSHOT  512u /* the page became a snapshot, and as many pages behind it as FURTHER says */
 #define SR_EXPOSED_FILLED    1024u /* the page is passed through from here on, with as many behind it */
+#define SR_EXPOSED_LANDING   2048u /* with record --order: nothing is left out, as requests landed while it was copied */
 #define SR_EXPOSED_FURTHER(flags) ((flags) >> 16)
 
 /*
@@ -314,7 +326,7 @@ struct sr_heap_payload {
 struct sr_exposed_payload {
 	uint32_t fault; /* faults of the thread since its last call, with this one */
 	uint32_t flags; /* SR_EXPOSED_* */
-	uint64_t site;  /* the instruction that faulted; 0: none.  SR_EXPOSED_YIELD: see docs/format */
+	uint64_t site;  /* the instruction that faulted; 0: none.  SR_EXPOSED_YIELD, _AT_CALL: see docs/format */
 	uint64_t addr;  /* the address that it wanted (of older builds its page); 0: no fault */
 	uint32_t protected_pages, values;
 };
@@ -392,7 +404,7 @@ struct sr_signal_payload {
 	uint16_t place; /* enum sr_signal_place */
 	uint16_t flags; /* SR_SIGNAL_* */
 	uint32_t level; /* how many handlers of this thread have begun and not returned */
-	uint32_t reserved2;
+	uint32_t access; /* between two calls: so many accesses to exposed memory since the thread's last call came before it */
 	uint64_t order;         /* number of the event; 0: the process never had several threads */
 	uint64_t entry;         /* number of the event at the entry of the interrupted call; or 0 */
 	uint64_t heap_position; /* heap operations of the thread since its last HEAP record */
@@ -428,6 +440,12 @@ enum sr_run_token {
 	/* In front of an operation on the heap, with another thread in one: the thread let others run, until the ACQUIRED behind. */
 	SR_RUN_TOKEN_AT_HEAP = 8,
 };
+
+/* Does the thread stop there between two of its calls, at a place that a replay finds again? */
+static inline int sr_run_token_is_stop(uint32_t what)
+{
+	return what == SR_RUN_TOKEN_YIELDED || what == SR_RUN_TOKEN_REJOINED || what == SR_RUN_TOKEN_AT_HEAP;
+}
 
 struct sr_token_payload {
 	uint32_t what;    /* enum sr_run_token */

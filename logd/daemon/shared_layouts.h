@@ -3,7 +3,7 @@
  * shared_layouts.h: layouts (logd/trace/layouts.h) of which there is one for each schema.
  *
  * The processes of a job have the same schema, of some 100 KB.  A daemon that takes over hundreds of them
- * at once must not read it hundreds of times.  For any thread.
+ * at once must not read it hundreds of times, nor one that takes them one after the other.  For any thread.
  */
 #ifndef LOGD_DAEMON_SHARED_LAYOUTS_H
 #define LOGD_DAEMON_SHARED_LAYOUTS_H

@@ -27,6 +27,7 @@ struct sr_exposed_event {
 	uintptr_t addr; /* the address that it wanted; 0: no fault */
 	uint32_t flags; /* SR_EXPOSED_* */
 	uint64_t yields; /* SR_EXPOSED_YIELD: times that the thread gave up its processor since its last call */
+	uint64_t ticks; /* SR_EXPOSED_AT_CALL: so many came since its last access, each after 4 ms of its CPU time */
 	uint32_t values_n;
 	const struct sr_exposed_value *values;
 	uint32_t protected_n;

@@ -69,8 +69,9 @@ bool sr_exposed_records_decode(struct sr_exposed_records *w, const void *payload
 			return false;
 	w->event = (struct sr_exposed_event){
 	    .fault = head.fault,
-	    .pc = head.flags & SR_EXPOSED_YIELD ? 0 : head.site,
+	    .pc = head.flags & (SR_EXPOSED_YIELD | SR_EXPOSED_AT_CALL) ? 0 : head.site,
 	    .yields = head.flags & SR_EXPOSED_YIELD ? head.site : 0,
+	    .ticks = head.flags & SR_EXPOSED_AT_CALL ? head.site : 0,
 	    .addr = head.addr,
 	    .flags = head.flags,
 	    .protected_n = head.protected_pages,

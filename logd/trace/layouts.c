@@ -334,6 +334,7 @@ static const struct other {
     {SR_REC_PLACE, "88444444", 8},  {SR_REC_CHECK, "", 4},
     {SR_REC_CYCLE, "4", 1},
     {SR_REC_BEHIND, "8", 8},        {SR_REC_PICKED, "8", 4},
+    {SR_REC_CHANGED, "8448", 8},
 };
 
 _Static_assert(sizeof(struct sr_repeat_payload) == 8 && sizeof(struct sr_heap_payload) == 16 &&
@@ -341,7 +342,12 @@ _Static_assert(sizeof(struct sr_repeat_payload) == 8 && sizeof(struct sr_heap_pa
 		   sizeof(struct sr_place_payload) == 192 && sizeof(struct sr_cycle_payload) == 16,
 	       "the fields above are theirs");
 
-/* What is left out has its length first, and then bytes of a checksum. */
+/* What is left out has its length first, and then bytes of a checksum, of which differences would be longer than they are. */
+static bool walk_left_out(struct walk *w, uint32_t length)
+{
+	return take(w, 4) && (length == 8 ? take(w, 3) && take(w, 1) : take_fixed(w, length - 4));
+}
+
 static bool walk_value(struct walk *w)
 {
 	uint64_t addr = 0;
@@ -352,7 +358,7 @@ static bool walk_value(struct walk *w)
 	if (!take(w, 8) || !take_number(w, 4, &length) || !take(w, 4) || length > w->left)
 		return false;
 	length = sr_record_padded(length);
-	return addr & SR_LEFT_OUT && length >= 4 ? take(w, 4) && take_fixed(w, length - 4) : take_fixed(w, length);
+	return addr & SR_LEFT_OUT && length >= 4 ? walk_left_out(w, length) : take_fixed(w, length);
 }
 
 /* Of struct sr_exposed_payload; then come addresses of pages, and values with the bytes of each. */

@@ -376,7 +376,7 @@ static int check_stream_header(struct sr_stream *s, struct sr_trace *t, int32_t 
 	if (!sr_stream_header_valid(&h) || h.header_bytes < sizeof(h))
 		return sr_error_set(err, -EBADMSG, "%s: damaged: a wrong checksum in its header",
 				    s->path);
-	if (h.rank != rank || h.thread != thread ||
+	if (h.rank != sr_trace_recorded_rank(t, rank) || h.thread != thread ||
 	    memcmp(h.process, sr_trace_process_id(t, rank), sizeof(h.process)))
 		return sr_error_set(err, -EBADMSG,
 				    "%s belongs to another recording (it says rank %d, thread %u)",
@@ -408,7 +408,7 @@ int sr_stream_open(struct sr_stream **stream, struct sr_trace *t, int32_t rank, 
 		ret = sr_error_set(err, -ENOENT, "%s has no rank %d", sr_trace_dir(t), rank);
 		goto fail;
 	}
-	snprintf(s->label, sizeof(s->label), "%s", sr_trace_image_label(t, rank));
+	snprintf(s->label, sizeof(s->label), "%s", sr_trace_rank_label(t, rank));
 	snprintf(name, sizeof(name), "thread-%u.srs", thread);
 	sr_trace_rank_path(t, rank, name, s->path, sizeof(s->path));
 	s->fd = sr_safe_open(s->path);
@@ -433,7 +433,7 @@ fail:
 	return ret;
 }
 
-const char *sr_stream_image_label(const struct sr_stream *s)
+const char *sr_stream_rank_label(const struct sr_stream *s)
 {
 	return s->label;
 }

@@ -19,10 +19,13 @@
 
 struct rank {
 	int32_t number;
+	int32_t recorded; /* its number in its files; another one if it is adopted */
+	char *dir;        /* of the trace that it is adopted from; NULL: this trace's */
 	uint32_t images, image; /* how many there are, and which is read */
 	size_t values;          /* in this image's JSON */
 	char child[64]; /* of a process that a recorded one has forked: "1", or of that one "1/2" */
-	char label[96];
+	char name[80];
+	char label[104];
 	uint8_t process_id[16];
 	json_t *process;
 	char *schema;
@@ -213,6 +216,11 @@ static int read_schema(struct sr_trace *t, struct rank *r, const char *path, str
 	return ret ? sr_error_set(err, ret, "cannot read %s: %s", path, sr_safe_reason(ret)) : 0;
 }
 
+static const char *dir_of(const struct sr_trace *t, const struct rank *r)
+{
+	return r->dir ? r->dir : t->dir;
+}
+
 /* A link would lead out of the trace. */
 static int check_rank_dir(const char *dir, struct sr_error *err)
 {
@@ -226,7 +234,7 @@ static int check_rank_dir(const char *dir, struct sr_error *err)
 static void image_path(const struct sr_trace *t, const struct rank *r, uint32_t image, char *path,
 		       size_t size)
 {
-	int n = snprintf(path, size, "%s/rank-%d", t->dir, r->number);
+	int n = snprintf(path, size, "%s/rank-%d", dir_of(t, r), r->recorded);
 
 	if (image && n > 0 && (size_t)n < size)
 		snprintf(path + n, size - (size_t)n, "/" SR_IMAGE_DIR, image);
@@ -250,7 +258,7 @@ static void forget_image(struct sr_trace *t, struct rank *r)
 	free(r->schema);
 	free(r->threads);
 	t->values_left += r->values;
-	*r = (struct rank){.number = r->number, .images = r->images};
+	*r = (struct rank){.number = r->number, .recorded = r->recorded, .dir = r->dir, .images = r->images};
 }
 
 /* The numbers of children in the trace's path: a child's trace is in its parent's. */
@@ -259,7 +267,7 @@ static void name_child(const struct sr_trace *t, struct rank *r)
 	char real[PATH_MAX];
 	size_t n = 0;
 
-	if (!realpath(t->dir, real))
+	if (!realpath(dir_of(t, r), real))
 		return;
 	for (char *name = strtok(real, "/"); name; name = strtok(NULL, "/")) {
 		uint32_t number;
@@ -270,15 +278,14 @@ static void name_child(const struct sr_trace *t, struct rank *r)
 	}
 }
 
-static void set_label(const struct sr_trace *t, struct rank *r)
+static void set_names(const struct sr_trace *t, struct rank *r)
 {
-	char image[24] = "";
-
 	if (json_object_get(r->process, "child"))
 		name_child(t, r);
+	snprintf(r->name, sizeof(r->name), "%d%s%s", r->recorded, r->child[0] ? "/" : "", r->child);
+	snprintf(r->label, sizeof(r->label), "%s", r->name);
 	if (r->images > 1)
-		snprintf(image, sizeof(image), " image %u", r->image);
-	snprintf(r->label, sizeof(r->label), "%s%s%s", r->child[0] ? " child " : "", r->child, image);
+		snprintf(r->label, sizeof(r->label), "%s image %u", r->name, r->image);
 }
 
 static int read_image(struct sr_trace *t, struct rank *r, struct sr_error *err)
@@ -307,11 +314,18 @@ static int read_image(struct sr_trace *t, struct rank *r, struct sr_error *err)
 	ret = read_schema(t, r, path, err);
 	if (ret)
 		return ret;
-	set_label(t, r);
+	set_names(t, r);
 	ret = list_numbers(dir, "thread-", ".srs", &r->threads, &r->n_threads);
 	if (ret)
 		return sr_error_set(err, ret, "cannot list %s: %s", dir, strerror(-ret));
 	return 0;
+}
+
+static int read_last_image(struct sr_trace *t, struct rank *r, struct sr_error *err)
+{
+	count_images(t, r);
+	r->image = r->images - 1;
+	return read_image(t, r, err);
 }
 
 static int read_ranks(struct sr_trace *t, struct sr_error *err)
@@ -327,10 +341,8 @@ static int read_ranks(struct sr_trace *t, struct sr_error *err)
 		sr_error_set(err, ret, "cannot list %s: %s", t->dir, strerror(-ret));
 	}
 	for (size_t i = 0; i < t->n_ranks && !ret; i++) {
-		t->ranks[i].number = (int32_t)numbers[i];
-		count_images(t, &t->ranks[i]);
-		t->ranks[i].image = t->ranks[i].images - 1;
-		ret = read_image(t, &t->ranks[i], err);
+		t->ranks[i].number = t->ranks[i].recorded = (int32_t)numbers[i];
+		ret = read_last_image(t, &t->ranks[i], err);
 	}
 	free(numbers);
 	return ret;
@@ -366,15 +378,42 @@ int sr_trace_open(struct sr_trace **trace, const char *dir, struct sr_error *err
 	return 0;
 }
 
+static void free_rank(struct rank *r)
+{
+	json_decref(r->process);
+	free(r->schema);
+	free(r->threads);
+	free(r->dir);
+}
+
+int sr_trace_adopt(struct sr_trace *t, const char *dir, int32_t rank, struct sr_error *err)
+{
+	struct rank *more, *r;
+	int ret = read_manifest(dir, err);
+
+	if (ret)
+		return ret;
+	more = realloc(t->ranks, (t->n_ranks + 2) * sizeof(*more));
+	if (!more)
+		return sr_error_set(err, -ENOMEM, "no memory to open %s", dir);
+	t->ranks = more;
+	r = &t->ranks[t->n_ranks];
+	*r = (struct rank){.recorded = rank, .dir = strdup(dir)};
+	r->number = t->n_ranks && r[-1].number >= SR_FIRST_ADOPTED ? r[-1].number + 1 : SR_FIRST_ADOPTED;
+	ret = r->dir ? read_last_image(t, r, err) : sr_error_set(err, -ENOMEM, "no memory to open %s", dir);
+	if (ret)
+		free_rank(r);
+	else
+		t->n_ranks++;
+	return ret;
+}
+
 void sr_trace_close(struct sr_trace *t)
 {
 	if (!t)
 		return;
-	for (size_t i = 0; i < t->n_ranks; i++) {
-		json_decref(t->ranks[i].process);
-		free(t->ranks[i].schema);
-		free(t->ranks[i].threads);
-	}
+	for (size_t i = 0; i < t->n_ranks; i++)
+		free_rank(&t->ranks[i]);
 	free(t->ranks);
 	free(t->dir);
 	free(t);
@@ -415,6 +454,27 @@ uint32_t sr_trace_image(const struct sr_trace *t, int32_t rank)
 	return r ? r->image : 0;
 }
 
+const char *sr_trace_rank_name(const struct sr_trace *t, int32_t rank)
+{
+	const struct rank *r = find_rank(t, rank);
+
+	return r ? r->name : "?";
+}
+
+int32_t sr_trace_recorded_rank(const struct sr_trace *t, int32_t rank)
+{
+	const struct rank *r = find_rank(t, rank);
+
+	return r ? r->recorded : rank;
+}
+
+const char *sr_trace_rank_dir(const struct sr_trace *t, int32_t rank)
+{
+	const struct rank *r = find_rank(t, rank);
+
+	return r ? dir_of(t, r) : t->dir;
+}
+
 const char *sr_trace_child(const struct sr_trace *t, int32_t rank)
 {
 	const struct rank *r = find_rank(t, rank);
@@ -450,11 +510,11 @@ void sr_trace_children_free(char **dirs, size_t n)
 	free(dirs);
 }
 
-const char *sr_trace_image_label(const struct sr_trace *t, int32_t rank)
+const char *sr_trace_rank_label(const struct sr_trace *t, int32_t rank)
 {
 	const struct rank *r = find_rank(t, rank);
 
-	return r ? r->label : "";
+	return r ? r->label : "?";
 }
 
 int sr_trace_choose_image(struct sr_trace *t, int32_t rank, uint32_t image, struct sr_error *err)
@@ -462,8 +522,8 @@ int sr_trace_choose_image(struct sr_trace *t, int32_t rank, uint32_t image, stru
 	struct rank *r = (struct rank *)find_rank(t, rank);
 
 	if (!r || image >= r->images)
-		return sr_error_set(err, -ENOENT, "rank %d of %s has no image %u", rank, t->dir,
-				    image);
+		return sr_error_set(err, -ENOENT, "rank %s of %s has no image %u",
+				    sr_trace_rank_name(t, rank), t->dir, image);
 	if (r->image == image)
 		return 0;
 	forget_image(t, r);
@@ -482,7 +542,7 @@ uint64_t sr_trace_sns_before(const struct sr_trace *t, int32_t rank)
 void sr_trace_rank_path(const struct sr_trace *t, int32_t rank, const char *name, char *path,
 			size_t size)
 {
-	const struct rank *r = find_rank(t, rank), none = {.number = rank};
+	const struct rank *r = find_rank(t, rank), none = {.recorded = rank};
 	size_t n;
 
 	image_path(t, r ? r : &none, r ? r->image : 0, path, size);

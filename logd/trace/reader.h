@@ -61,6 +61,21 @@ uint32_t sr_trace_images(const struct sr_trace *t, int32_t rank);
 uint32_t sr_trace_image(const struct sr_trace *t, int32_t rank);
 int sr_trace_choose_image(struct sr_trace *t, int32_t rank, uint32_t image, struct sr_error *err);
 
+/* Its name for users: "3"; of the first process that rank 3 has forked "3/1", of that one's second child "3/1/2". */
+const char *sr_trace_rank_name(const struct sr_trace *t, int32_t rank);
+
+/*
+ * Takes the rank `rank` of another trace in as a further rank of this one: a child that belongs to the job as its rank does.
+ * Adopted ranks have numbers from SR_FIRST_ADOPTED on, in the order in which they are adopted.  What was returned for other
+ * ranks is no longer valid, but what was allocated.
+ */
+#define SR_FIRST_ADOPTED (1 << 24)
+int sr_trace_adopt(struct sr_trace *t, const char *dir, int32_t rank, struct sr_error *err);
+
+/* Its number in its own trace, and where that is. */
+int32_t sr_trace_recorded_rank(const struct sr_trace *t, int32_t rank);
+const char *sr_trace_rank_dir(const struct sr_trace *t, int32_t rank);
+
 /*
  * A process that a recorded one has forked has a trace of its own, in the directory of its parent's
  * image.  Its number as a child, "1", or "1/2" of a child of that one; NULL: it is not forked.
@@ -71,8 +86,8 @@ const char *sr_trace_child(const struct sr_trace *t, int32_t rank);
 int sr_trace_children(const struct sr_trace *t, int32_t rank, char ***dirs, size_t *n);
 void sr_trace_children_free(char **dirs, size_t n);
 
-/* For messages, behind "rank N": " child K", " image K", or "" where there is nothing to tell apart. */
-const char *sr_trace_image_label(const struct sr_trace *t, int32_t rank);
+/* Its name, with " image K" behind it if it has several. */
+const char *sr_trace_rank_label(const struct sr_trace *t, int32_t rank);
 
 /* The SNs of the image's threads go on after this one; 0 of the first image. */
 uint64_t sr_trace_sns_before(const struct sr_trace *t, int32_t rank);
@@ -161,8 +176,8 @@ struct sr_stream_place {
 /* The places that the stream has passed, at even distances; they belong to the stream. */
 const struct sr_stream_place *sr_stream_places(const struct sr_stream *s, size_t *n);
 
-/* sr_trace_image_label of its image. */
-const char *sr_stream_image_label(const struct sr_stream *s);
+/* sr_trace_rank_label of its rank. */
+const char *sr_stream_rank_label(const struct sr_stream *s);
 
 /* The size of the file in bytes. */
 uint64_t sr_stream_size(const struct sr_stream *s);

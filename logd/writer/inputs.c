@@ -16,6 +16,7 @@
 #include "logd/service/log.h"
 #include "logd/trace/file_io.h"
 #include "logd/writer/file_lines.h"
+#include "logd/writer/process.h"
 
 /* A record that has been checked.  The program could change it in the ring at any time. */
 struct input {
@@ -69,36 +70,14 @@ static int write_content(int trace_fd, const char *name, const struct input *in)
 }
 
 /* The name comes from the bytes, since ranks with the same input share it. */
-static int keep(int trace_fd, const struct input *in, json_t *line)
+static int keep(int trace_fd, const struct input *in, char name[64])
 {
-	char name[64];
-	int err;
-
-	snprintf(name, sizeof(name), "files/%016llx-%llu",
-		 (unsigned long long)XXH3_64bits(in->content, in->content_bytes),
+	snprintf(name, 64, "files/%016llx-%llu", (unsigned long long)XXH3_64bits(in->content, in->content_bytes),
 		 (unsigned long long)in->content_bytes);
-	err = write_content(trace_fd, name, in);
-	if (!err)
-		json_object_set_new(line, "kept", json_string(name));
-	return err;
+	return write_content(trace_fd, name, in);
 }
 
 /* ---- lines ---- */
-
-/* The same file may have had other content under another number. */
-static json_t *new_line(const struct input *in)
-{
-	const struct sr_input_payload *h = &in->head;
-	char file[128], hash[17];
-	json_t *line;
-
-	snprintf(file, sizeof(file), "%llx:%llx:%lld:%u", (unsigned long long)h->device,
-		 (unsigned long long)h->inode, (long long)h->changed, h->note);
-	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)h->hash);
-	line = file_line_new(file, in->path, h->path_bytes, h->size, h->note);
-	json_object_set_new(line, "xxh3", json_string(hash));
-	return line;
-}
 
 /* The lines of some records, which are written together. */
 struct lines {
@@ -107,25 +86,66 @@ struct lines {
 	int error; /* of the last thing that went wrong */
 };
 
-static int add_line(struct lines *l, const json_t *line)
+static bool make_room(struct lines *l, size_t n)
 {
-	size_t n = 0, room;
-	char *text = file_line_text(line, &n), *more;
+	size_t room = (l->size + n) * 2;
+	char *more;
 
-	if (!text)
+	if (l->size + n <= l->room)
+		return true;
+	more = realloc(l->text, room);
+	if (!more)
+		return false;
+	l->text = more;
+	l->room = room;
+	return true;
+}
+
+/* Does JSON take these bytes as they are? */
+static bool is_plain(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (s[i] < ' ' || s[i] > '~' || s[i] == '"' || s[i] == '\\')
+			return false;
+	return true;
+}
+
+/* What a path says that is not plain, in JSON; the caller frees it.  NULL: no memory. */
+static char *path_text(const struct input *in)
+{
+	json_t *path = process_bytes(in->path, in->head.path_bytes);
+	char *text = path ? json_dumps(path, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+	json_decref(path);
+	return text;
+}
+
+/* What a line has beside its path is shorter than that. */
+#define LINE_MOST 512
+
+/*
+ * Writes the line without a JSON object: a program may read very many small files.  The same file may have had other
+ * content under another number.  rest: "" or more members.
+ */
+static int add_line(struct lines *l, const struct input *in, const char *rest)
+{
+	const struct sr_input_payload *h = &in->head;
+	const bool plain = is_plain(in->path, h->path_bytes);
+	char *text = plain ? NULL : path_text(in);
+	const char *quote = plain ? "\"" : "", *path = plain ? in->path : text;
+	const int path_bytes = plain ? (int)h->path_bytes : text ? (int)strlen(text) : 0;
+	const size_t room = (size_t)path_bytes + LINE_MOST;
+
+	if (!path || !make_room(l, room)) {
+		free(text);
 		return -ENOMEM;
-	if (l->size + n > l->room) {
-		room = (l->size + n) * 2;
-		more = realloc(l->text, room);
-		if (!more) {
-			free(text);
-			return -ENOMEM;
-		}
-		l->text = more;
-		l->room = room;
 	}
-	memcpy(l->text + l->size, text, n);
-	l->size += n;
+	l->size += (size_t)snprintf(l->text + l->size, room,
+				    "{\"file\":\"%llx:%llx:%lld:%u\",\"path\":%s%.*s%s,\"size\":%llu,\"note\":%u,"
+				    "\"xxh3\":\"%016llx\"%s}\n",
+				    (unsigned long long)h->device, (unsigned long long)h->inode, (long long)h->changed,
+				    h->note, quote, path_bytes, path, quote, (unsigned long long)h->size, h->note,
+				    (unsigned long long)h->hash, rest);
 	free(text);
 	return 0;
 }
@@ -133,24 +153,24 @@ static int add_line(struct lines *l, const json_t *line)
 static void take(struct lines *l, const struct inputs_place *place, const struct sr_record *r,
 		 size_t size)
 {
+	char name[64], rest[160] = "";
 	struct input in;
-	json_t *line;
 	int err;
 
 	if (!read_input(&in, r, size)) {
 		l->error = -EINVAL;
 		return;
 	}
-	line = new_line(&in);
-	err = in.content ? keep(place->trace_fd, &in, line) : 0;
+	err = in.content ? keep(place->trace_fd, &in, name) : 0;
 	if (err)
-		json_object_set_new(line, "error", json_string(strerror(-err)));
-	if (err)
-		l->error = err;
-	err = add_line(l, line);
+		snprintf(rest, sizeof(rest), ",\"error\":\"%s\"", strerror(-err));
+	else if (in.content)
+		snprintf(rest, sizeof(rest), ",\"kept\":\"%s\"", name);
 	if (err)
 		l->error = err;
-	json_decref(line);
+	err = add_line(l, &in, rest);
+	if (err)
+		l->error = err;
 }
 
 /* ---- records ---- */
