@@ -24,8 +24,9 @@ USUAL = ("fast", "local", "sanitized", "rxe")
 SHORT = "short"
 # Reads the source tree only: with sanitizers it would be the same test.
 SOURCE = "source"
-# Sleeps for most of its time.
+# Sleeps for most of its time; uses a processor for less than half of it.
 SLEEPS = "sleeps"
+WAITS = "waits"
 # meson's limits are for a quiet machine.
 PATIENCE = 4
 
@@ -38,6 +39,7 @@ class Test:
         self.tiers = tiers
         self.subjects = suites_of(entry) - set(TIERS)
         self.sleeps = SLEEPS in self.subjects
+        self.waits = WAITS in self.subjects
         self.command = entry["cmd"]
         self.environment = dict(entry["env"], SREPLAY_BUILD=build)
         self.directory = entry["workdir"] or build

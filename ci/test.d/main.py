@@ -19,10 +19,11 @@ PLAIN = ["-Dwerror=true", "--buildtype=debugoptimized"]
 # Optimised less, and with line numbers only, since that compiles faster. A warning counts in the plain tree: there are others
 # where less is optimised.
 SANITIZED = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1", "-Ddebug=true", "-Dc_args=-g1", "-Dcpp_args=-g1"]
-# What runs side by side, in halves of a test. A start of the machine counts as two tests: its processors are emulated.
-TEST_WEIGHT = 2
+# What runs side by side, in quarters of a test. A start of the machine counts as two tests: its processors are emulated.
+TEST_WEIGHT = 4
+WAITING_TEST_WEIGHT = 2
 SLEEPING_TEST_WEIGHT = 1
-MACHINE_WEIGHT = 4
+MACHINE_WEIGHT = 8
 
 
 def parse():
@@ -93,6 +94,10 @@ def run_alone(test):
     return result
 
 
+def weight_of(test):
+    return SLEEPING_TEST_WEIGHT if test.sleeps else WAITING_TEST_WEIGHT if test.waits else TEST_WEIGHT
+
+
 def run_all(tests, build, report, jobs):
     """First those that need the machine, in one start of it; their rest, on this one, when they are back."""
     schedule = Schedule(jobs * TEST_WEIGHT)
@@ -102,7 +107,7 @@ def run_all(tests, build, report, jobs):
         if test.alone and not test.stages:
             schedule.add_alone(*work)
         else:
-            schedule.add(SLEEPING_TEST_WEIGHT if test.sleeps else TEST_WEIGHT, *work)
+            schedule.add(weight_of(test), *work)
 
     by_priority = sorted(tests, key=lambda test: -test.priority)
     there = [test for test in by_priority if test.stages]

@@ -89,7 +89,7 @@ static void change_record(struct bytes *to, struct sr_record head, const uint8_t
 		append_record(to, &head, copy);
 		break;
 	case 2:
-		head.kind = (uint16_t)(below(2) ? below(SR_REC_BEHIND + 2) : SR_REC_CALL + below(600));
+		head.kind = (uint16_t)(below(2) ? below(SR_REC_CHANGED + 1) : SR_REC_CALL + below(600));
 		append_record(to, &head, copy);
 		break;
 	default:

@@ -112,7 +112,12 @@ def first_difference(got, expected):
 
 def replay_problem(trace, status, output, **options):
     """'' if rank 0 replays with this exit status and output, or what is wrong."""
-    got, out, err = replay(trace, 0, **options)
+    return difference(replay(trace, 0, **options), status, output)
+
+
+def difference(replayed, status, output):
+    """'' if what run() returned has this exit status and output, or what is wrong."""
+    got, out, err = replayed
     if got != status:
         return "replayed exit status %s, not %s\n%s" % (got, status, err)
     return "" if out == output else "replayed output\n" + first_difference(out, output)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The time-stamp counter, read by instructions: recorded and replayed exactly, and without a trap in a steady state."""
+"""The time-stamp counter and random numbers, read by instructions: recorded and replayed exactly, and without a trap in a steady state."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, replay
+from harness import BUILD, SREPLAY, Tap, read, replay
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "counter")
 WHAT = ["instructions", "registers", "threads", "signals", "library", "children", "clocks"]
@@ -39,6 +39,17 @@ def check(tap, directory, what, options=(), wanted=(), name=None):
     return trace, recorded.stdout
 
 
+def draws(tap, directory, *options):
+    trace = os.path.join(directory, "draws%d.srec" % len(options))
+    program = [os.path.join(os.path.dirname(PROGRAM), name) for name in ("draws", "counter_module.so")]
+    recorded = subprocess.run([SREPLAY, "record", "--from-start", "-o", trace, *options, "--", *program], capture_output=True, timeout=100)
+    status, out, err = replay(trace, 0)
+    said = dump(trace).count(" rdrand(")
+    good = recorded.returncode == status == 0 and "FAILED" not in out.decode() and " exact" in err and out == recorded.stdout
+    tap.ok(good and said >= 1508, "random numbers that instructions draw: %s" % (options or "all forms"),
+           "%d drawn, %s\n%s%s%s" % (said, status, err, recorded.stdout.decode(), out.decode()))
+
+
 def is_quick_in_turn(tap, directory):
     """Both take the short way; the general one takes ten times as long."""
     said, took = "", {}
@@ -65,6 +76,9 @@ def main():
               name="... also if another library has replaced a function by its own")
         check(tap, directory, "threads", options=["--threads=serial"], name="one thread at a time")
         check(tap, directory, "quickly", name="beside a thread that sleeps")
+        if " rdrand " in read("/proc/cpuinfo").decode():
+            draws(tap, directory)
+            draws(tap, directory, "--threads=serial")
         if can_trap:
             is_quick_in_turn(tap, directory)
             check(tap, directory, "steady", options=["--probes=off"], wanted=["jumps 0 0 0, trap on"],

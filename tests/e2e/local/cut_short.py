@@ -24,8 +24,8 @@ AS_FAR = (r"sreplay: rank 0 thread \d SN \d+: the trace ends here, before the pr
 KILLED = r"sreplay: rank 0: [1-9]\d* calls replayed, 0 divergences: exact, up to where the recorded program was killed\n"
 
 
-def check(tap, trace, what, words, output=None, prefix=()):
-    status, out, err = run([*prefix, SREPLAY, "replay", "--timeout", "10", trace], 60)
+def check(tap, trace, what, words, output=None, prefix=(), timeout=10):
+    status, out, err = run([*prefix, SREPLAY, "replay", "--timeout", str(timeout), trace], 60 + timeout)
     tap.ok(status == 123 and re.fullmatch(words, err), "%s: so says the verdict" % what, "%s %s" % (status, err))
     if output is not None:
         tap.ok(out == output, "... and the replay went as far", out)
@@ -42,6 +42,25 @@ def killed(tap, place):
         recording.end()
         wait_written(daemon, trace)
         check(tap, trace, "killed", KILLED, recording.out)
+
+
+# One thread is in a call that never ends, and the other one makes none for more than a second.
+COMPUTES = """import os, threading, time
+threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+time.sleep(0.2)
+for k in range(3):
+    os.write(1, b"%d\\n" % k)
+    for i in range(15000000): k = (k * 31 + i) % 1000003
+os.kill(os.getpid(), 9)"""
+
+
+def computing(tap, place):
+    with Daemon(place) as daemon:
+        trace = os.path.join(place, "t.srec")
+        subprocess.run([SREPLAY, "record", "--from-start", "-o", trace, "--", sys.executable, "-c", COMPUTES], 
+                       env=dict(os.environ, SREPLAY_SOCKET=daemon.socket), capture_output=True)
+        wait_written(daemon, trace)
+        check(tap, trace, "killed while one thread computed", KILLED, b"0\n1\n2\n", timeout=60)
 
 
 def dies_at_once(tap, place):
@@ -94,4 +113,4 @@ def out_of_space(tap, place):
 
 
 if __name__ == "__main__":
-    run_functions([killed, dies_at_once, unrecorded, forbidden, out_of_space])
+    run_functions([killed, computing, dies_at_once, unrecorded, forbidden, out_of_space])

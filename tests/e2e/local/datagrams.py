@@ -19,7 +19,7 @@ from order import SECONDS, exact, record
 RANKS = 3
 # In memory that peers may write; on a queue pair of its own, by a shared receive queue, built; some of them lost.
 CASES = {"exposed": ["fetches", "datagrams"]}
-CASES.update((name, ["datagrams", name]) for name in ("plain", "shared", "built", "lost"))
+CASES.update((name, ["datagrams", name]) for name in ("plain", "overlapping", "shared", "built", "lost"))
 
 
 def entered(trace, group):

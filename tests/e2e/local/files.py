@@ -36,6 +36,29 @@ while n < 20:
 print(found, open("lines").read())
 """
 
+# Under a lock it writes, reads, moves about, and cuts; then it opens the file again, which is not small any more.
+LOCKED = """
+import fcntl, os
+fd = os.open("locked", os.O_RDWR | os.O_CREAT)
+fcntl.flock(fd, fcntl.LOCK_EX)
+os.write(fd, b"abc")
+os.lseek(fd, 0, os.SEEK_SET)
+print(os.read(fd, 2))
+os.write(fd, b"x" * 70000)
+os.lseek(fd, -3, os.SEEK_END)
+os.write(fd, b"end")
+os.pwrite(fd, b"p", 1)
+other = os.dup(fd)
+os.write(other, b"by a duplicate")
+os.ftruncate(fd, 60000)
+os.lseek(fd, 0, os.SEEK_END)
+os.write(fd, b"y" * 70000)
+fcntl.flock(fd, fcntl.LOCK_UN)
+os.close(fd)
+os.close(other)
+print(sum(open("locked", "rb").read()))
+"""
+
 
 def write(path, text):
     with open(path, "w") as f:
@@ -185,6 +208,13 @@ def meeting_place(tap, place):
     status, got, err = replay(trace)
     tap.ok(not recorded.returncode and not status and got == recorded.stdout and len(got) > 100 and "0 divergences: exact" in err,
            "what another process writes into a file that the program writes, too", (recorded, got, err))
+    trace, kept = os.path.join(place, "locked.srec"), os.path.join(place, "kept")
+    recorded = subprocess.run([SREPLAY, "record", "--from-start", "-q", "-o", trace, "--", "/usr/bin/python3", "-c", LOCKED], cwd=here,
+                              capture_output=True, text=True, timeout=60)
+    status, got, err = replay(trace, "-o", kept)
+    tap.ok(not recorded.returncode and not status and got == recorded.stdout and "0 divergences: exact" in err,
+           "what it writes under a lock it finds again", (recorded, got, err))
+    tap.ok(read(os.path.realpath(kept) + os.path.realpath(os.path.join(here, "locked"))) == read(os.path.join(here, "locked")), "and so does replay -o")
 
 
 def another_user_can(*command):

@@ -58,17 +58,17 @@ def problem(place, case, *options):
     for child, wanted in CHILDREN[case].items():
         status, out, err = replay(trace, "0/" + child)
         name = "child " + child
-        if status != wanted or "sreplay: rank 0 %s: " % name not in err or "0 divergences: exact" not in err:
+        if status != wanted or "sreplay: rank 0/%s: " % child not in err or "0 divergences: exact" not in err:
             return "%s: status %s\n%s" % (name, status, err)
         if lines_of(out, name) != lines_of(recorded[1], name):
             return "%s printed\n%s\nrecorded\n%s" % (name, out.decode(), recorded[1].decode())
     status, out, err = run([SREPLAY, "verify", trace], SECONDS)
-    wrong = [c for c in CHILDREN[case] if b"rank 0 child %s thread 0: whole" % c.encode() not in out]
+    wrong = [c for c in CHILDREN[case] if b"rank 0/%s thread 0: whole" % c.encode() not in out]
     return "verify: %s %s" % (out, err) if wrong or status else ""
 
 
 def each_case(tap, place):
-    for case in run([PROGRAM], SECONDS)[1].decode().split():
+    for case in CHILDREN:
         wrong = problem(place, case)
         tap.ok(not wrong, "%s: each process is replayed alone" % case, wrong)
 
@@ -79,6 +79,14 @@ def again_and_again(tap, place):
     tap.ok(not wrong, "threads-in-both, five times", "\n".join(wrong))
 
 
+def traced_child(tap, place):
+    trace, recorded = record(place, "traced")
+    tap.ok(recorded[0] == 4, "a child that its parent traces goes on when it may", recorded)
+    status, out, err = replay(trace, "0")
+    tap.ok(status == 4 and "0 divergences: exact" in err and lines_of(out, "parent") == lines_of(recorded[1], "parent"),
+           "... the parent is replayed", "%s %s %s" % (status, out, err))
+
+
 def verbs_in_child(tap, place):
     """Queue pairs on the software device, made after the fork."""
     command = [os.path.join(PROGRAMS, "loopback"), "forked", "7", "3"]
@@ -87,7 +95,7 @@ def verbs_in_child(tap, place):
     trace = os.path.join(place, "loopback.srec")
     recorded = run([SREPLAY, "record", "-o", trace, "--"] + command, SECONDS, env=env)
     status, out, err = replay(trace, "0/1", env=env)
-    tap.ok(bare[0] == recorded[0] == status == 0 and out == recorded[1] and "child 1" in err and "exact" in err,
+    tap.ok(bare[0] == recorded[0] == status == 0 and out == recorded[1] and "rank 0/1: " in err and "exact" in err,
            "a child with queue pairs", "%s %s %s\n%s" % (bare[0], recorded[0], status, err))
     calls = children(trace)["1"]["calls_by_name"]
     tap.ok(calls.get("poll_cq", 0) > 10, "... its completions are recorded", calls)
@@ -105,7 +113,7 @@ def what_it_is_told(tap, place):
     status, _, err = replay(inner, "0")
     tap.ok(status == 5 and "exact" in err, "the child's trace by its path", err)
     status, _, err = run([SREPLAY, "replay", "-g", "0,0/1", os.path.join(place, "two.srec")], SECONDS)
-    tap.ok(status == 125 and "replay it alone" in err, "a child in a replay of several ranks", err)
+    tap.ok(status == 125 and "is replayed alone: by -r" in err, "a child without verbs in a replay of several ranks", err)
     alone = os.path.join(place, "alone.srec")
     shutil.copytree(inner, alone)
     status, _, err = replay(alone, "0")
@@ -133,4 +141,4 @@ def not_of_shells(tap, place):
 
 
 if __name__ == "__main__":
-    run_functions([each_case, again_and_again, verbs_in_child, what_it_is_told, not_of_shells])
+    run_functions([each_case, traced_child, again_and_again, verbs_in_child, what_it_is_told, not_of_shells])

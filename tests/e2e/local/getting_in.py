@@ -78,6 +78,14 @@ def lookups(tap, place):
     tap.ok(outside.stdout == bare.stdout and not outside.stderr, "outside of the group: as bare", outside)
 
 
+def fixed_address(tap, place):
+    recorded = place.record("fixed_address", [os.path.join(HERE, "fixed_address")])
+    status, out, err = replay(place.trace("fixed_address"), 0)
+    tap.ok(recorded.returncode == status == 0 and recorded.stdout and out == recorded.stdout and "exact" in err,
+           "where libibverbs frees what is known of the program's failed lookup: the program's heap is the same",
+           "%s\n%s %s\n%s" % (recorded, status, out, err))
+
+
 def watchers(tap, place):
     """As UCX watches munmap by code that it writes into libc."""
     bare = place.run(WATCH).stdout.decode().splitlines()
@@ -207,7 +215,7 @@ def plain_start_oddities(tap, place):
         os.chmod(setuid, 0o4755)
         # not under strace, where the kernel ignores the bit
         r = place.run([setuid, "addresses"], place.plain("setuid"))
-        tap.ok(r.returncode == 3 and r.stderr.count(b"\n") == 1 and b"address randomisation" in r.stderr,
+        tap.ok(r.returncode == 3 and r.stderr.count(b"\n") == 1 and b"address randomisation" in r.stderr and b"set-user-ID" in r.stderr,
                "a set-user-ID program, whose flag each execve takes back: one line, no loop", r)
     if os.uname().machine != "x86_64":
         return
@@ -285,6 +293,7 @@ def main():
         os.environ.update(place.environment)     # for the replays
         os.environ.pop("LD_PRELOAD", None)
         lookups(tap, place)
+        fixed_address(tap, place)
         watchers(tap, place)
         direct_verbs(tap, place)
         interposed(tap, place)

@@ -54,7 +54,7 @@ def threads(tap, directory, compiler):
     if not shutil.which(compiler):
         tap.ok(True, name + " # SKIP there is none")
         return
-    path, trace, libs = os.path.join(directory, compiler), os.path.join(directory, compiler + ".srec"), os.path.join(os.path.realpath(BUILD), "access")
+    path, trace, libs = os.path.join(directory, compiler), os.path.join(directory, compiler + ".srec"), os.path.join(os.path.realpath(BUILD), "shim", "access")
     status, _, err = run([compiler, "-O1", "-g", "-fno-builtin", "-fsanitize=thread", "-c", THREADS, "-o", path + ".o"], SECONDS)
     if not status:
         status, _, err = run(["cc", path + ".o", "-o", path, "-L" + libs, "-lsreplay_access", "-Wl,-rpath," + libs, "-libverbs",
@@ -68,6 +68,9 @@ def threads(tap, directory, compiler):
     first = json.loads(out.decode().splitlines()[0])
     # 64 words of one thread, that are one store as they lie behind each other; 64 every other one; memset; the load of each.
     tap.ok(first["collected"]["stores"] == 66 and first["collected"]["loads"] == 64, name + ": what it stores and loads", "%s %s" % (first, err))
+    out = run([SREPLAY, "dump", "--json", trace], SECONDS)[1]
+    kept = sum(call["in"]["n"] for call in map(json.loads, out.decode().splitlines()) if call.get("call") == "sreplay_on_accesses")
+    tap.ok(0 < kept <= 4, name + ": those of an instruction that are equally far from each other are kept as one", kept)
     status, _, err = run([SREPLAY, "replay", "--quiet", trace], SECONDS)
     tap.ok(status == 0, name + ": the replay is exact", err)
 

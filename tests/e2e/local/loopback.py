@@ -134,10 +134,10 @@ class Alone(Case):
 
     def __init__(self, directory, program):
         super().__init__(directory, 1, 1)
-        self.program = program
+        self.program = program.split()
 
     def command(self):
-        return [os.path.join(os.path.dirname(PROGRAM), self.program)]
+        return [os.path.join(os.path.dirname(PROGRAM), self.program[0]), *self.program[1:]]
 
     def difference(self):
         trace = os.path.join(self.directory, "loopback.srec")
@@ -229,7 +229,8 @@ def main():
         for clocks in (False, True):
             detail = Xrc(directory, 1, 1, clocks=clocks).difference()
             tap.ok(not detail, "XRC%s: bare, recorded and replayed alike" % (", with clocks" if clocks else ""), detail)
-        for program, what in (("overlaid", "READs over messages"), ("lock_in_region", "locks in a region")):
+        for program, what in (("overlaid", "READs over messages"), ("lock_in_region", "locks in a region"),
+                              ("file_region file", "reads of a file that peers write"), ("file_region file_in_memory", "the same in /dev/shm")):
             detail = Alone(directory, program).difference()
             tap.ok(not detail, "%s: bare, recorded and replayed alike, and all from the group" % what, detail)
         detail = threads_differ(directory, THREAD_RUNS)

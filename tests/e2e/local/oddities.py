@@ -20,7 +20,7 @@ from harness import BUILD, SREPLAY, read, run
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "oddities")
 # What is neither recorded nor replayed: what the recorder says of it, and the verdict.
 UNRECORDED = {"raw_thread": ("made a thread by clone itself", "made by clone"),
-              "event_thread": ("asked libc for a thread for each event", "made by clone"),
+              "queue_thread": ("asked libc for a thread for each event", "made by clone"),
               "kernel_writes": ("sreplay knows nothing of system call", "not compared is what system calls do")}
 
 

@@ -225,6 +225,12 @@ def many_ranks(tap, directory, is_full):
         tap.ok(not problem, "%s on %d ranks: replayed whole, and each rank extracted and replayed alone" % (name, ranks), problem)
 
 
+def heartbeats(tap, directory):
+    """Two threads of a rank, of whose events between calls other ranks learn; tests/unit/analysis/test_process.c has the case in small."""
+    problems = [try_one(directory, 2, ["heartbeats"], None, 0)[0] for _ in range(10)]
+    tap.ok(not any(problems), "heartbeats: of 10 recordings, %d have no exact replay" % sum(map(bool, problems)), "".join(problems))
+
+
 def killed(tap, directory, is_full):
     """Some 9 s each; all ranks at once is between the other two: the daemon writes what is left, and nobody goes on."""
     program = named(["is"])[0].native
@@ -240,6 +246,19 @@ def cut_before_counts(tap, directory):
     for name in "mesh", "product":
         problem, text = try_one(directory, 3, ["classics", name, "600"], "cut", 0)
         tap.ok(not problem, "classics %s, traces cut short: each is exact up to its last event whose causes were recorded" % name, problem + text)
+
+
+def cut_before_connected(tap, directory):
+    """That trace does not say that it is the sender of what the others received."""
+    trace, outputs, status, said = record(directory, "early", 3, ["classics", "mesh", "600"])
+    kept = os.path.join(directory, "kept.srec")
+    os.rename(trace, kept)
+    for r in range(3):
+        shutil.rmtree(trace, ignore_errors=True)
+        shutil.copytree(kept, trace)
+        os.truncate("%s/rank-%d/thread-0.srs" % (trace, r), 64)
+        _, problem = whole(directory, trace, outputs, True)
+        tap.ok(not status and not problem, "rank %d's trace ends before it is connected: the others are exact up to what it sends" % r, said + problem)
 
 
 def ends_in_a_loop(tap, directory):
@@ -260,8 +279,11 @@ def main():
         directory = os.path.realpath(directory)
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         many_ranks(tap, directory, is_full)
+        if is_full:
+            heartbeats(tap, directory)
         killed(tap, directory, is_full)
         cut_before_counts(tap, directory)
+        cut_before_connected(tap, directory)
         ends_in_a_loop(tap, directory)
     tap.finish()
 

@@ -279,10 +279,15 @@ def mapped(tap, place):
 
 def uncompared(tap, place):
     """Of what it has not compared, a replay does not say that it is exact."""
-    for how, what in (("mapping_of_child", "what it stores into mapped files, and what its child did"), ("from_pipe", "what the kernel moves from pipes and sockets")):
+    for how, what in (("mapping_of_child", "what it stores into mapped files, and what its child did"), ("from_pipe_to_stdout", "what the kernel moves from pipes and sockets")):
         c = Case(place, how, SHORT)
         status, _, err = c.replay()
         tap.ok(status == 0 and err.rstrip().endswith("0 divergences: exact, but not compared is " + what), "%s: it is said" % how, err)
+    status, _, err = Case(place, "mapping_until_killed", SHORT).replay()
+    tap.ok(status == 123 and err.rstrip().endswith("but not compared is what it had stored into mapped files when it was killed"),
+           "of a killed program: it is said", "%s %s" % (status, err))
+    status, _, err = Case(place, "from_pipe", SHORT).replay()
+    tap.ok(status == 0 and err.rstrip().endswith("0 divergences: exact"), "from_pipe: what comes to a file is in the trace", err)
     c = Case.__new__(Case)
     c.input, c.trace, c.text = place + "/in", place + "/off.srec", SHORT
     run([SREPLAY, "record", "--from-start", "--syscall-trap=off", "-o", c.trace, "--", PROGRAM, "exit", c.input, place + "/out"], 60)

@@ -13,7 +13,9 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import SREPLAY, Tap, run
+from harness import BUILD, SREPLAY, Tap, read, run
+
+PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "random_program")
 
 SANDBOX = "runs in a sandbox"
 
@@ -147,6 +149,22 @@ def trusted(tap, i, place):
     i.restore()
 
 
+def after_installations(tap, place):
+    """The cache of libraries has grown by some pages, in a mount namespace: ld.so maps the libraries below it elsewhere."""
+    trace, grown = os.path.join(place, "threads.srec"), os.path.join(place, "grown")
+    with open(grown, "wb") as f:
+        f.write(read("/etc/ld.so.cache") + bytes(5 * 4096))
+    within = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/ld.so.cache && exec "$@"', grown]
+    if subprocess.run(within + ["true"], capture_output=True).returncode:
+        print("# no mounts here")
+        return
+    work = os.path.join(place, "work")
+    os.makedirs(work)
+    recorded = run([SREPLAY, "record", "--from-start", "-o", trace, "--", PROGRAM, "5", "4", "30", "threads"], 60, cwd=work)
+    status, out, err = run(within + [SREPLAY, "replay", trace], 60)
+    tap.ok(" exact" in err and (status, out) == recorded[:2], "threads replay after packages were installed", err)
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as place:
@@ -162,6 +180,7 @@ def main():
         tap.ok(status == 0 and b" 0 files packed" in out, "packing it again adds nothing", out)
         after_changes(tap, i)
         trusted(tap, i, place)
+        after_installations(tap, place)
     tap.finish()
 
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`sreplay races`: small programs with a race and without, and whole ones, recorded on the software device.
 
-    races.py [programs|CASE...]
+    races.py [programs|mistakes|CASE...]
 
-Without a word the cases of races; `programs`: all others.
+Without a word the cases of races; `programs`: all others, but for most of `mistakes`.
 
 Each case of tests/programs/pgas/races is recorded with all ranks and clocks; what is found must be what the case has,
 and nothing else: as errors, warnings and notes.
@@ -12,6 +12,7 @@ and nothing else: as errors, warnings and notes.
 
 import json
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -89,6 +90,12 @@ SC = {"sc-store-buffer": ({"wait"}, {"wait"}), "sc-store-buffer-completion": (No
 # what looks for locks and barriers reports them (of the kinds whose value is True also without the accesses that only a replay finds).
 PIPELINES = {"word": True, "sense": True, "byte": True, "sequence": True, "unawaited": True, "beside": True, "tail": True, "double": True, "ring": True,
              "counter": True, "bits": True, "swap": True, "message": True, "socket": True, "third": False, "polled": False}
+# What programs get wrong (tests/programs/pgas/mistakes.c), beside the same without the mistake ("-right": none).
+MISTAKES = {"ring-fence": {"data"}, "ring-overrun": {"data"}, "double-buffer": {"in-flight"}, "request-flag": {"data"}, "request-flag-first": {"data"},
+            "shared-receives": {"in-flight"}, "ticket-store": {"data"}, "registered-again": {"lifetime"}}
+QUICK_MISTAKES = ("double-buffer", "shared-receives")
+# A consumer that finds many entries at once hides that its producer overruns it, an owner that is done before the other rank begins its stores.
+MAY_BE_HIDDEN = {"ring-overrun", "ticket-store"}
 # Without what a device does beyond the specification.
 IBA = {name: LITMUS[name] for name in LITMUS}
 IBA["load-flag"] = IBA["load-tail-flag"] = IBA["load-tail-there"] = {"data"}
@@ -97,9 +104,9 @@ WHOLE = {"steal fenced 3": 2, "laplace": 4, "mcop 12": 4, "is 1024 2": 4, "knaps
          "patterns flag 20": 3, "patterns mailbox 20": 3, "patterns ring 20": 3, "patterns ticket 20": 3}
 
 
-def record(directory, name, ranks, may_be_wrong=False, option=""):
+def record(directory, name, ranks, may_be_wrong=False, option="", recorded=None):
     out, trace = fresh(os.path.join(directory, "out")), os.path.join(directory, name.replace(" ", "-").replace("/", "-") + ".srec")
-    group = ",".join(str(i) for i in range(ranks))
+    group = recorded or ",".join(str(i) for i in range(ranks))
     words = name.split() if name not in LITMUS and name not in LOCKS else ["races", name]
     status, _, err = run([SOFTDEV, "--", os.path.join(PROGRAMS, "pgasrun"), "-n", str(ranks), "-t", str(SECONDS), "-o", out,
                           "-w", group, "%s record --clocks %s -o %s --rank %%r --group %s --" % (SREPLAY, option, trace, group),
@@ -128,6 +135,9 @@ def litmus(tap, directory, name):
         if name == "write-write-same-value":
             right = right and "same-value" in {r["class"] for r in notes}
         tap.ok(right, "%s, model %s: %s" % (name, model, ", ".join(expected) or "none"), "%s\n%s" % (status, loud))
+    if name == "load-tail-flag":
+        loud, _, status = find(trace, "--local", "recorded")
+        tap.ok(loud == [] and status == 0, name + ", --local=recorded: nothing tells that the rank does not wait", loud)
 
 
 def overtaken(tap, directory, name):
@@ -185,6 +195,8 @@ def orders(tap, directory, name):
         loud, _, status = find(trace, "--model", model, "--messages") if failed is None else (None, None, failed)
         tap.ok(loud is not None and {r["class"] for r in loud} == expected, "%s, model %s: %s" % (name, model, ", ".join(expected) or "none"),
                "%s\n%s" % (status, loud))
+        relaxed = {r["memory"]["relaxed"] for r in loud or []}
+        tap.ok(relaxed <= {name.startswith("relaxed")}, "%s, model %s: what the memory is registered with" % (name, model), loud)
     if name == "annotated-benign":
         notes = find(trace)[1]
         tap.ok([r for r in notes or [] if r["class"] in ("data", "same-value") and "do no harm" in " ".join(r["reasons"])], "what is benign is a note, with the reason", notes)
@@ -252,6 +264,20 @@ def whole(tap, directory, name):
     tap.ok(loud == [], name + ": no race", loud)
 
 
+def mistake(tap, directory, name):
+    """Two races of keys that are told anew are beside the end of the registration."""
+    trace, failed = record(directory, "mistakes " + name, 2)
+    loud, _, status = find(trace) if failed is None else (None, None, failed)
+    found = {r["class"] for r in loud or []}
+    right = found >= MISTAKES[name] and found <= MISTAKES[name] | {"data"} or (name in MAY_BE_HIDDEN and not found)
+    tap.ok(loud is not None and right, "mistake %s: %s" % (name, ", ".join(MISTAKES[name])), "%s\n%s" % (status, loud))
+    if name == "request-flag-first": # right, it is "request-flag-right"
+        return
+    trace, failed = record(directory, "mistakes %s-right" % name, 2)
+    loud, _, status = find(trace) if failed is None else (None, None, failed)
+    tap.ok(loud == [] and status == 0, "%s without the mistake: none" % name, "%s\n%s" % (status, loud))
+
+
 def pipeline(tap, directory, name):
     trace, failed = record(directory, "pipelines " + name, 3)
     loud, _, status = find(trace) if failed is None else (None, None, failed)
@@ -264,10 +290,30 @@ def pipeline(tap, directory, name):
 def steal(tap, directory):
     """The items and their number race with the loads that do not wait for them (docs/user/case-study.md)."""
     trace, failed = record(directory, "steal racing 3", 2, True)
-    loud = find(trace)[0] if failed is None else None
+    loud, notes, _ = find(trace) if failed is None else (None, None, None)
     places = [[a["place"] for a in r["accesses"]] for r in loud or []]
     right = places and all("serve (steal.c:175)" in " ".join(p) and "main (steal.c:23" in " ".join(p) for p in places)
     tap.ok(right, "steal racing: the write of the items and its loads", "%s\n%s" % (failed, loud))
+    # The owner waits for a slot that is not free (all ones) to be taken.
+    waited = [r for r in notes or [] if r["values"][0] == "ff" * 8]
+    tap.ok(waited and all(r["other_order"] and r["other_order"]["access"] == 0 and r["other_order"]["value"] != "ff" * 8 for r in waited),
+           "what a load would have found in the other order", notes)
+    around = [{a["rank"] for a in r["in_order"][side]} for r in loud or [] for side in ("before", "after")]
+    tap.ok(around and all(ranks <= {0, 1} for ranks in around) and {0, 1} in around, "what comes before and after both", loud)
+
+
+def outsider(tap, directory):
+    """A rank of the barrier is not recorded: where what came from it may order two accesses, it is named."""
+    wrong = []
+    for n in range(2):
+        trace, failed = record(fresh(os.path.join(directory, "outsider-%d" % n)), "load-barrier", 3, recorded="0,2")
+        loud, notes, _ = find(trace) if failed is None else (None, None, None)
+        said = [r["entered"] and (r["entered"]["missing_ranks"], r["entered"]["rank"] in (0, 2)) for r in (loud or []) + (notes or [])]
+        outside = ["outside of the recorded" in " ".join(r["reasons"]) for r in (loud or []) + (notes or [])]
+        status, out, err = run([SREPLAY, "races", "-q", "--notes", trace], SECONDS)
+        if not said or [s == ([1], True) for s in said] != outside or out.count(b"enlarge the recorded group by rank 1\n") != sum(outside):
+            wrong.append("%s\n%s\n%s\n%s %s" % (failed, loud, notes, out.decode(), err))
+    tap.ok(not wrong, "something from outside: the rank to record as well", "\n".join(wrong))
 
 
 def knapsack(tap, directory):
@@ -308,6 +354,39 @@ def loaded(tap, directory):
     names = ["%s, called by %s" % (a["place"], ", ".join(a["frames"])) for r in loud or [] for a in r["accesses"]]
     tap.ok(names and all("transfer.c:" in n and "main (main.c:" in n for n in names), "a library that is loaded later: its lines are in the report",
            "%s\n%s" % (failed, names))
+
+
+def cpu_of(command):
+    """Seconds of CPU time that the command took with all that it started, and its exit status."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    status = run(command, SECONDS)[0]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, status
+
+
+def buffers(tap, directory):
+    """What several threads store into large buffers is found, and a call costs no comparison of all of them: that took a hundred times the replay."""
+    for name, expected in (("behind", set()), ("racing", {"in-flight"})):
+        trace = os.path.join(directory, "buffers-%s.srec" % name)
+        status, _, err = run([SOFTDEV, "--", SREPLAY, "record", "-q", "--clocks", "-o", trace, "--", os.path.join(PROGRAMS, "watched_buffers"), name], SECONDS)
+        loud, _, found = find(trace) if status == 0 else (None, None, None)
+        places = [a["place"] for r in loud or [] for a in r["accesses"] if a["what"] == "store"]
+        tap.ok(loud is not None and {r["class"] for r in loud} == expected and all("change (watched_buffers.c:" in p for p in places),
+               "buffers of a program with threads, %s: %s" % (name, ", ".join(expected) or "none"), "%s %s\n%s %s" % (status, err, found, loud))
+    plain, status = cpu_of([SREPLAY, "replay", "--rank", "0", trace])
+    watched, found = cpu_of([SREPLAY, "races", "-j", "1", trace])
+    tap.ok(status == 0 and found == 1 and watched < 20 * plain, "a watched replay, with the search, takes less than 20 times a replay",
+           "%.2f s, a replay %.2f s; exit status %s, %s" % (watched, plain, found, status))
+
+
+def beside(tap, directory):
+    """What a program accesses beside registered memory, on the same page, costs a watched replay no signal each: that took six times the replay."""
+    trace = os.path.join(directory, "beside.srec")
+    status, _, err = run([SOFTDEV, "--", SREPLAY, "record", "-q", "--clocks", "-o", trace, "--", os.path.join(PROGRAMS, "beside_region"), "store-beside"], SECONDS)
+    plain, replayed = cpu_of([SREPLAY, "replay", "--rank", "0", trace])
+    watched, found = cpu_of([SREPLAY, "races", "-j", "1", trace])
+    tap.ok((status, replayed, found) == (0, 0, 0) and watched < 4 * plain, "accesses beside registered memory: a watched replay takes less than four times a replay",
+           "%.2f s, a replay %.2f s; exit statuses %s %s %s\n%s" % (watched, plain, status, replayed, found, err))
 
 
 def changed(tap, directory):
@@ -359,8 +438,10 @@ def main():
     by_group = {"overtaken": OVERTAKEN, "locks": LOCKS, "lockset": LOCKSET, "lifetimes": LIFETIMES, "fetches": FETCHES, "orders": ORDERS, "consistency": SC, "connections": CONNECTIONS,
                 "pipelines": PIPELINES}
     others = ["%s %s" % (group, name) for group, names in by_group.items() for name in names]
-    others += list(WHOLE) + ["steal", "knapsack", "guppie", "options", "datagrams", "at_once", "loaded", "changed"]
-    names = others if sys.argv[1:] == ["programs"] else sys.argv[1:] or list(LITMUS)
+    others += list(WHOLE) + ["steal", "outsider", "knapsack", "guppie", "options", "datagrams", "at_once", "loaded", "changed", "buffers", "beside"]
+    mistakes = ["mistakes " + name for name in MISTAKES]
+    others += ["mistakes " + name for name in QUICK_MISTAKES]
+    names = {"programs": others, "mistakes": mistakes}.get(" ".join(sys.argv[1:])) or sys.argv[1:] or list(LITMUS)
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         os.environ["SOFTDEV_IN_ORDER"] = "1" # for "in-order-flag"; nobody else asks
@@ -391,12 +472,14 @@ def main():
                 connections(tap, directory, name.split()[1])
             elif name.startswith("pipelines "):
                 pipeline(tap, directory, name.split()[1])
+            elif name.startswith("mistakes "):
+                mistake(tap, directory, name.split()[1])
             elif name.startswith("consistency "):
                 consistency(tap, directory, name.split()[1])
             elif name in WHOLE:
                 whole(tap, directory, name)
             else:
-                {"steal": steal, "knapsack": knapsack, "guppie": guppie, "options": options, "datagrams": datagrams, "at_once": at_once, "loaded": loaded, "changed": changed}[name](tap, directory)
+                {"steal": steal, "outsider": outsider, "knapsack": knapsack, "guppie": guppie, "options": options, "datagrams": datagrams, "at_once": at_once, "loaded": loaded, "changed": changed, "buffers": buffers, "beside": beside}[name](tap, directory)
     tap.finish()
 
 

@@ -190,6 +190,8 @@ ROSTER = {
     "mpich-data": mpich("mpi_data", {"MPIR_CVAR_NOLOCAL": "1"}, rounds=60),
     "ib_send_bw-queues": Pair(["ib_send_bw", "-p", "PORT", "-q", "4", "-s", "512", "-n", "300"],
                               ["ib_send_bw", "-p", "PORT", "-q", "4", "-s", "512", "-n", "300", "127.0.0.1"]),
+    "ib_send_bw-srq": Pair(["ib_send_bw", "-p", "PORT", "--use-srq", "-q", "2", "-s", "1024"],
+                           ["ib_send_bw", "-p", "PORT", "--use-srq", "-q", "2", "-s", "1024", "127.0.0.1"]),
     "ucx-sleeping": ucx("tag_lat", "-E", "sleep"),
     "ucx-get-big": ucx("ucp_get", "-s", "1000000"),
     "ucx-cswap": ucx("ucp_cswap"),
@@ -269,8 +271,9 @@ def try_one(name, directory, args):
             status, out, err = run([SREPLAY, "replay", "--timeout", "10", "--rank", rank, trace], SECONDS)
             result["ranks"].append((rank, status, "0 divergences: exact" in err, "%.1f s: " % (time.monotonic() - began) + verdict(err), err))
         if args.group:
+            began = time.monotonic()
             status, out, err = run([SREPLAY, "replay", "--timeout", "10", trace], 2 * SECONDS)
-            result["group"] = (status, err)
+            result["group"] = (status, "%.1f s: " % (time.monotonic() - began) + verdict(err))
     return result
 
 
@@ -298,7 +301,7 @@ def show(name, r):
         if not exact:
             print("    rank %s: %s %s" % (rank, status, word))
     if "group" in r:
-        print("    group: %s %s" % (r["group"][0], verdict(r["group"][1])))
+        print("    group: %s %s" % r["group"], flush=True)
 
 
 def main():

@@ -7,6 +7,7 @@ together, each byte has the rank that stored it, and where in its program.
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import BUILD, SREPLAY, Tap, replay, run
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "shared_memory")
+ALARMED = os.path.join(os.path.realpath(BUILD), "tests", "programs", "alarmed")
 ROUNDS = "300"
 
 
@@ -63,6 +65,26 @@ def unwatched(tap, directory):
            "%s %s\n%s" % (ended, status, err))
 
 
+def limited(tap, directory):
+    """The shadow copy is a file of a size that the program's limit forbids: the signal for that ended the program."""
+    limit = (1 << 26, 1 << 26)
+    status, out, said = run([SREPLAY, "record", "--from-start", "-o", os.path.join(directory, "limited.srec"), "--", ALARMED, "value"],
+                            100, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))
+    tap.ok(status == 0 and out == b"14\n" and (not said or "cannot be watched" in said), "under a limit on file sizes it runs",
+           "%s %s %s" % (status, out, said))
+
+
+def alarmed(tap, directory, what):
+    bad = []
+    for n in range(3):
+        trace = os.path.join(directory, "alarmed-%s-%d.srec" % (what, n))
+        status, out, said = run([SREPLAY, "record", "--from-start", "-o", trace, "--", ALARMED, what], 20)
+        replayed, again, err = replay(trace, 0)
+        if (status, out, said, replayed, again) != (0, b"14\n", "", 0, out) or "0 divergences: exact" not in err:
+            bad.append("%s %s %s\n%s %s" % (status, out, said, replayed, err))
+    tap.ok(not bad, "a signal comes without a call near it (%s): its handler runs, also in the replay" % what, "\n".join(bad))
+
+
 def is_explained(trace, rank):
     """A round is a call of each, unless they copy; they begin with a few calls more or less, and take turns."""
     status, out, _ = run([SREPLAY, "explain", trace, "%d:100" % rank], 100)
@@ -81,6 +103,9 @@ def main():
         check(tap, directory, "system-v", "0x%x" % (0x53520000 + os.getpid() % 65536))
         check(tap, directory, "locked", "sreplay-locked-%d" % os.getpid(), explains=False)
         unwatched(tap, directory)
+        limited(tap, directory)
+        for what in "value", "protects", "locks":
+            alarmed(tap, directory, what)
     tap.finish()
 
 

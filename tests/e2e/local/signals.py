@@ -14,7 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
 import cases
-from harness import BUILD, SREPLAY, replay_problem, run
+from harness import BUILD, SREPLAY, difference, replay, run
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "signals")
 COMPUTING = ("spins", "spins_on", "counts_till_flag", "counts_digests", "allocates", "ticks", "many_kinds", "nested_computing", "jumps_from_loops",
@@ -30,14 +30,14 @@ def problem(directory, case, seed):
     recorded = run([SREPLAY, "record", "-o", trace, "--", PROGRAM, case, str(seed)], SECONDS)
     if recorded[0] != bare[0] or recorded[2]:
         return "recorded exit status %s, bare %s\n%s" % (recorded[0], bare[0], recorded[2])
-    return replay_problem(trace, recorded[0], recorded[1], timeout=20) or verdict_problem(trace, case)
+    replayed = replay(trace, 0, timeout=20)
+    return difference(replayed, recorded[0], recorded[1]) or verdict_problem(trace, case, replayed[2])
 
 
-def verdict_problem(trace, case):
+def verdict_problem(trace, case, verdict):
     """Where a handler ran in computing code is replayed; or the verdict says that it is not."""
     if case not in COMPUTING:
         return ""
-    _, _, verdict = run([SREPLAY, "replay", trace], SECONDS)
     lines = run([SREPLAY, "info", "--json", trace], SECONDS)[1].splitlines()
     info = next(line for line in map(json.loads, lines) if "signals" in line)  # its children's lines come behind
     said = "not compared is where signals came in computing code" in verdict

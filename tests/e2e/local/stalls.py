@@ -8,6 +8,7 @@ it gets on, and for 5 s if it does not.
 File systems that do not answer are played by tests/lib/freeze.c in the daemon.  Needs no RDMA.
 """
 
+import json
 import os
 import re
 import signal
@@ -283,6 +284,20 @@ def large_input(tap, place):
         tap.ok("has changed since it was recorded" in err, "a change is noticed", err)
 
 
+def paths_that_json_quotes(tap, place, daemon):
+    for name in (b'say "yes"\\no', b"two\nlines", "gr\u00fc\u00df".encode(), b"not \xff UTF-8"):
+        odd = os.path.join(place.encode(), name)
+        os.mkdir(odd)
+        with open(os.path.join(odd, b"0"), "w") as f:
+            f.write("small\n")
+        trace = os.path.join(place, "odd-%s.srec" % name.hex())
+        Recording(daemon, trace, "inputs", os.fsdecode(odd), "1").end()
+        with open(os.path.join(trace, "rank-0", "files.jsonl")) as f:
+            paths = [json.loads(line)["path"] for line in f]
+        tap.ok(any((bytes.fromhex(p["hex"]) if isinstance(p, dict) else p.encode()) == os.path.join(odd, b"0") for p in paths),
+               "an input's path is noted, as odd as %r" % name, str(paths))
+
+
 @case
 def small_inputs(tap, place):
     """20,000 small files: they are noted without a round trip to the daemon for each."""
@@ -312,6 +327,7 @@ def small_inputs(tap, place):
             f.write("SMALL")
         _, _, err = run([SREPLAY, "replay", trace], 60)
         tap.ok(err.count("has changed since it was recorded") == 1 and "/7777, " in err, "one that has changed is named", err)
+        paths_that_json_quotes(tap, place, daemon)
 
 
 @case

@@ -33,6 +33,7 @@ FALSIFY = os.path.join(os.path.realpath(programs.BUILD), "tests", "lib", "falsif
 PATTERNS = {
     "flag": (60, 2),
     "ring": (150, 2),
+    "alarms": (6000, 2),
     "mailbox": (25, 3),
     "requests": (25, 3),
     "seqlock": (60, 2),

@@ -178,3 +178,14 @@ void pgas_connect_more(struct ibv_qp *const qps[])
 		pgas.peers[i].qp = own;
 	}
 }
+
+void pgas_make_queue_pairs(struct ibv_qp *qps[], struct ibv_qp_init_attr *attr)
+{
+	for (int i = 0; i < pgas.ranks; i++) {
+		qps[i] = ibv_create_qp(pgas.pd, attr);
+		if (!qps[i])
+			pgas_fail("cannot create a queue pair");
+		pgas_prepare_queue_pair(qps[i]);
+	}
+	pgas_connect_more(qps);
+}

@@ -62,6 +62,8 @@ void pgas_describe(struct pgas_address *a);
 void pgas_reach(int rank, const struct pgas_address *a);
 /* Connects the program's own queue pairs, one for each rank or NULL, as the runtime connects its own. */
 void pgas_connect_more(struct ibv_qp *const qps[]);
+/* One to each rank, as `attr` says, and connected. */
+void pgas_make_queue_pairs(struct ibv_qp *qps[], struct ibv_qp_init_attr *attr);
 /* From its creation to the state in which receives may be posted. */
 void pgas_prepare_queue_pair(struct ibv_qp *qp);
 
@@ -72,6 +74,16 @@ static inline bool pgas_inside(const struct pgas_heap *heap, const void *address
 {
 	return (const char *)address >= heap->base &&
 	       (const char *)address < heap->base + heap->size;
+}
+
+/* A region of the program's own, besides the runtime's. */
+static inline struct ibv_mr *pgas_own_region(volatile void *memory, size_t bytes)
+{
+	struct ibv_mr *mr = ibv_reg_mr(pgas.pd, (void *)memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+
+	if (!mr)
+		pgas_fail("cannot register");
+	return mr;
 }
 
 #endif

@@ -318,18 +318,74 @@ static void chain(void)
 	printf("rank %d has %016llx\n", pgas.rank, (unsigned long long)*mine);
 }
 
-/* All ranks change two words of one rank by atomics and puts without an order, and READ both. */
-static void contended(void)
+/* All ranks change two words of one rank by atomics and puts without an order, and READ both, and perhaps what is behind them. */
+static void contended_by(int bytes)
 {
-	uint64_t *pair = pgas_private(16), sum = (uint64_t)pgas.rank * 0x9e3779b97f4a7c15ull + 1;
+	uint64_t *pair = pgas_private(bytes), sum = (uint64_t)pgas.rank * 0x9e3779b97f4a7c15ull + 1;
 
 	for (int round = 0; round < (rounds ? rounds : 200); round++) {
 		sum = sum * 31 + pgas_fetch_add(OWNER, &shared->lock, sum | 1ull << 63);
 		pgas_put(OWNER, &shared->lock + 1, &sum, 8);
-		pgas_get(OWNER, pair, &shared->lock, 16);
+		pgas_get(OWNER, pair, &shared->lock, bytes);
 		sum = sum * 31 + pair[0] + 7 * pair[1];
 		if (is(OWNER))
 			sum += pgas_load(&shared->lock) + pgas_load(&shared->lock + 1);
+	}
+	pgas_barrier();
+	printf("rank %d has %016llx\n", pgas.rank, (unsigned long long)sum);
+}
+
+static void contended(void)
+{
+	contended_by(16);
+}
+
+static void contended_wide(void)
+{
+	contended_by(64);
+}
+
+/* All ranks claim the same slots of one rank by compare-swaps, without an order, and READ them. */
+static void claimed(void)
+{
+	uint64_t *slots = (uint64_t *)shared->data, *slot = pgas_private(16), sum = (uint64_t)pgas.rank + 1;
+
+	for (int i = 0; i < BYTES / 16; i++) {
+		if (pgas_compare_swap(OWNER, &slots[2 * i], 0, sum | 1) == 0)
+			pgas_put(OWNER, &slots[2 * i + 1], &sum, 8);
+		pgas_get(OWNER, slot, &slots[2 * i], 16);
+		sum = sum * 31 + slot[0] + 7 * slot[1];
+	}
+	pgas_barrier();
+	printf("rank %d has %016llx\n", pgas.rank, (unsigned long long)sum);
+}
+
+/* All ranks put the same two words of one rank without an order, and READ both. */
+static void overwritten(void)
+{
+	uint64_t *pair = pgas_private(16), sum[2] = {(uint64_t)pgas.rank + 1, 0};
+
+	for (int round = 0; round < (rounds ? rounds : 200); round++) {
+		sum[1] = sum[0] * 0x9e3779b97f4a7c15ull;
+		pgas_put(OWNER, &shared->lock, sum, 16);
+		pgas_get(OWNER, pair, &shared->lock, 16);
+		sum[0] = sum[0] * 31 + pair[0] + 7 * pair[1];
+	}
+	pgas_barrier();
+	printf("rank %d has %016llx\n", pgas.rank, (unsigned long long)sum[0]);
+}
+
+/* Each rank puts its own word of one rank's, and READs all of them, without an order. */
+static void board(void)
+{
+	uint64_t *all = pgas_private(BYTES), *words = (uint64_t *)shared->data, sum = 1;
+
+	for (int round = 0; round < (rounds ? rounds : 200); round++) {
+		sum = sum * 31 + (uint64_t)round;
+		pgas_put(OWNER, &words[pgas.rank], &sum, 8);
+		pgas_get(OWNER, all, words, 256);
+		for (int i = 0; i < pgas.ranks; i++)
+			sum = sum * 31 + all[i];
 	}
 	pgas_barrier();
 	printf("rank %d has %016llx\n", pgas.rank, (unsigned long long)sum);
@@ -456,7 +512,7 @@ static void slots_early(void)
 
 static const struct pgas_case cases[] = {
     {"read-flag", read_flag}, {"read-early-flag", read_early_flag}, {"locked", locked},
-    {"locked-written", locked_written}, {"read-data", read_data}, {"relayed", relayed}, {"overlaid", overlaid}, {"chain", chain}, {"contended", contended}, {"stored", stored},
+    {"locked-written", locked_written}, {"read-data", read_data}, {"relayed", relayed}, {"overlaid", overlaid}, {"chain", chain}, {"contended", contended}, {"contended-wide", contended_wide}, {"claimed", claimed}, {"overwritten", overwritten}, {"board", board}, {"stored", stored},
     {"datagrams", datagrams}, {"listener", listener}, {"slots", slots}, {"slots-early", slots_early},
 };
 

@@ -20,23 +20,14 @@ static struct shared *shared;
 static struct ibv_mr *region, *others[ENDED];
 static uint64_t digest;
 
-static struct ibv_mr *reg(volatile void *memory, size_t bytes)
-{
-	struct ibv_mr *mr = ibv_reg_mr(pgas.pd, (void *)memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-
-	if (!mr)
-		pgas_fail("cannot register");
-	return mr;
-}
-
 static void __attribute__((noinline)) receive(void)
 {
 	volatile uint64_t array[WORDS] = {0};
 	const int peers = pgas.ranks - 1;
 
-	region = reg(array, sizeof(array));
+	region = pgas_own_region(array, sizeof(array));
 	for (int i = 0; i < ENDED; i++)
-		others[i] = reg(aligned_alloc(4096, 4096), 4096);
+		others[i] = pgas_own_region(aligned_alloc(4096, 4096), 4096);
 	for (int rank = 1; rank <= peers; rank++) {
 		pgas_put(rank, &shared->address, &(uint64_t){(uintptr_t)array}, 8);
 		pgas_put(rank, &shared->key, &(uint64_t){region->rkey}, 8);
@@ -53,7 +44,7 @@ static void send(void)
 {
 	uint64_t mine[WORDS / PGAS_MAX_RANKS];
 	const uint64_t bytes = sizeof(mine);
-	struct ibv_mr *mr = reg(mine, bytes);
+	struct ibv_mr *mr = pgas_own_region(mine, bytes);
 	struct ibv_sge sge = {.addr = (uintptr_t)mine, .length = (uint32_t)bytes, .lkey = mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad;
 

@@ -187,13 +187,7 @@ static void make_queue_pairs(void)
 	struct ibv_qp_init_attr attr = {
 	    .send_cq = cq, .recv_cq = cq, .srq = srq, .cap = {4, 0, 1, 1, 0}, .qp_type = IBV_QPT_RC};
 
-	for (int i = 0; i < pgas.ranks; i++) {
-		qps[i] = ibv_create_qp(pgas.pd, &attr);
-		if (!qps[i])
-			pgas_fail("cannot create a queue pair");
-		pgas_prepare_queue_pair(qps[i]);
-	}
-	pgas_connect_more(qps);
+	pgas_make_queue_pairs(qps, &attr);
 }
 
 static void set_up_messages(void)

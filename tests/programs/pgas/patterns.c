@@ -7,6 +7,7 @@
  *
  *   flag      a flag that is polled, data in front of it, on its page and on another
  *   ring      a ring whose head is written remotely and read with no call in between
+ *   alarms    the same, while a timer's handler interrupts both
  *   mailbox   slots on one page: peers fill theirs, this CPU empties them
  *   requests  this CPU clears a whole page, and waits there for what peers then write
  *   vectors   the same, with stores of vectors
@@ -20,9 +21,11 @@
  * Each rank prints what it saw as one number, which differs from run to run, and
  * whether all was as it must be.  Peers take pauses of chance.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "pgas/pgas.h"
@@ -192,6 +195,26 @@ static void ring(void)
 		ring_reader(r);
 	else if (pgas_rank() == 1)
 		ring_writer(r, out, got);
+}
+
+#define ALARM_US 1000
+
+static volatile uint64_t alarms_n;
+
+static void count_alarm(int signo)
+{
+	alarms_n++;
+}
+
+static void alarms(void)
+{
+	const struct itimerval often = {{0, ALARM_US}, {0, ALARM_US}}, never = {{0, 0}, {0, 0}};
+
+	signal(SIGALRM, count_alarm);
+	setitimer(ITIMER_REAL, &often, NULL);
+	ring();
+	setitimer(ITIMER_REAL, &never, NULL);
+	saw(alarms_n);
 }
 
 /* ----------------------------------------------------------------- mailbox */
@@ -532,7 +555,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } patterns[] = {
-    {"flag", flag},     {"ring", ring},   {"mailbox", mailbox}, {"requests", requests}, {"vectors", vectors},
+    {"flag", flag},     {"ring", ring},   {"alarms", alarms}, {"mailbox", mailbox}, {"requests", requests}, {"vectors", vectors},
     {"seqlock", seqlock}, {"ticket", ticket}, {"steal", steal}, {"order", order},
 };
 

@@ -359,6 +359,41 @@ static void guarded_memory(void)
 		printf("%ld\n", counters[i]);
 }
 
+static int handled; /* by the handlers of fork, in both processes */
+
+static void before_fork(void)
+{
+	handled += 1;
+	printf("before a fork %d\n", handled);
+}
+
+static void behind_fork(void)
+{
+	handled += 10;
+	printf("behind a fork %ld\n", now());
+}
+
+static void in_child(void)
+{
+	handled += 100;
+}
+
+static void fork_handlers(void)
+{
+	int status;
+	pid_t child;
+
+	pthread_atfork(before_fork, behind_fork, in_child);
+	pthread_atfork(NULL, NULL, in_child);
+	for (int i = 0; i < 2; i++) {
+		child = fork();
+		if (!child)
+			_exit(handled % 256);
+		waitpid(child, &status, 0);
+		printf("handled %d, the child %d\n", handled, WEXITSTATUS(status));
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -374,6 +409,7 @@ static const struct {
     {"signals_of_a_child", signals_of_a_child},
     {"executes", executes},
     {"guarded_memory", guarded_memory},
+    {"fork_handlers", fork_handlers},
 };
 
 int main(int argc, char **argv)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -257,6 +258,30 @@ static void without_handlers(void)
 	await(child);
 }
 
+/* The child is recorded until its parent is to trace it: each trapped call would stop it. */
+static void traced(void)
+{
+	pid_t child = begin("child 1");
+	int status;
+
+	if (!child) {
+		say("is to be traced");
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		raise(SIGSTOP);
+		_exit(14);
+	}
+	waitpid(child, &status, 0);
+	printf("parent: the child has stopped: %#x\n", status);
+	ptrace(PTRACE_CONT, child, NULL, NULL);
+	waitpid(child, &status, 0);
+	if (!WIFEXITED(status)) {
+		kill(child, SIGKILL);
+		exit(1);
+	}
+	printf("parent: it has ended: %#x\n", status);
+	fflush(stdout);
+}
+
 /* What the two tell each other is in memory that only they have. */
 static void shared(void)
 {
@@ -299,6 +324,7 @@ static const struct {
     {"executes", executes},
     {"without-handlers", without_handlers},
     {"shared", shared},
+    {"traced", traced},
 };
 
 #define CASES (sizeof(cases) / sizeof(cases[0]))

@@ -183,6 +183,39 @@ static void do_libraries(int thread, int i)
 		dlclose(library);
 }
 
+static void compute(void)
+{
+	volatile uint32_t x = 1;
+
+	for (int i = 0; i < 2000000; i++)
+		x = x * 1664525 + 1013904223;
+}
+
+/* Some load a library while the others look a symbol up, which takes long: its name is. */
+static void do_symbols(int thread, int i)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	static char symbol[8 << 20];
+	static uint64_t order;
+	void *library = NULL;
+
+	if (i % 20)
+		return;
+	pthread_mutex_lock(&mutex);
+	memset(symbol, 'x', sizeof(symbol) - 1);
+	order = order * 31 + (uint64_t)thread;
+	add(thread, order);
+	pthread_mutex_unlock(&mutex);
+	/* The recorder lets threads that compute run at the same time. */
+	compute();
+	for (int n = 0; thread % 2 && n < 4; n++) {
+		library = dlopen("libBrokenLocale.so.1", RTLD_NOW);
+		if (library)
+			dlclose(library);
+	}
+	add(thread, thread % 2 ? library != NULL : dlsym(RTLD_DEFAULT, symbol) != NULL);
+}
+
 static void do_users(int thread, int i)
 {
 	struct passwd *user;
@@ -225,7 +258,7 @@ static const struct {
     {"zones", do_zones},         {"locales", do_locales},
     {"messages", do_messages},   {"input", do_input},
     {"libraries", do_libraries}, {"users", do_users},
-    {"exits", do_exits},
+    {"exits", do_exits},         {"symbols", do_symbols},
 };
 
 static void (*run)(int thread, int i);

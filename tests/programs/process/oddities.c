@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <mqueue.h>
 #include <grp.h>
 #include <poll.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,6 +39,7 @@
 
 #include <linux/capability.h>
 #include <linux/futex.h>
+#include <linux/sched.h>
 
 static FILE *out;
 
@@ -121,24 +124,64 @@ static void raw_thread(void)
 	fprintf(out, "it ended\n");
 }
 
-static int told;
+static sem_t told;
 
-static void tell(union sigval unused)
+static void tell(union sigval value)
 {
-	__atomic_store_n(&told, 1, __ATOMIC_SEQ_CST);
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	fprintf(out, "told %d at %ld by %d\n", value.sival_int, now.tv_nsec, (int)gettid());
+	sem_post(&told);
 }
 
-/* libc makes a thread for each expiry. */
+/* A thread for each expiry. */
 static void event_thread(void)
 {
-	struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = tell};
-	struct itimerspec soon = {.it_value.tv_nsec = 1000000};
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = tell, .sigev_value.sival_int = 4711};
+	struct itimerspec soon = {.it_value.tv_nsec = 1000000, .it_interval.tv_nsec = 1000000};
 	timer_t timer;
 
+	sem_init(&told, 0, 0);
 	timer_create(CLOCK_MONOTONIC, &event, &timer);
 	timer_settime(timer, 0, &soon, NULL);
-	usleep(20000);
+	for (int i = 0; i < 5; i++)
+		sem_wait(&told);
 	fprintf(out, "deleted: %d\n", timer_delete(timer));
+	usleep(20000);
+}
+
+/* A child that is waited for by a descriptor, which comes with it. */
+static void child_by_descriptor(void)
+{
+	int descriptor = -1, number = -1;
+	struct clone_args args = {.flags = CLONE_PIDFD | CLONE_PARENT_SETTID, .exit_signal = SIGCHLD, .pidfd = (uintptr_t)&descriptor,
+				  .parent_tid = (uintptr_t)&number};
+	siginfo_t info = {0};
+	struct pollfd ends;
+	long child = syscall(SYS_clone3, &args, sizeof(args));
+
+	if (!child)
+		_exit(9);
+	ends = (struct pollfd){.fd = descriptor, .events = POLLIN};
+	fprintf(out, "child %ld %d by %d, ends: %d", child, number, descriptor, poll(&ends, 1, 10000));
+	fprintf(out, ", %d", waitid(P_PIDFD, (id_t)descriptor, &info, WEXITED));
+	fprintf(out, ", status %d\n", info.si_status);
+	close(descriptor);
+}
+
+/* libc makes one for a message. */
+static void queue_thread(void)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = tell};
+	char name[64];
+	mqd_t queue;
+
+	sem_init(&told, 0, 0);
+	snprintf(name, sizeof(name), "/oddities-%d", (int)getpid());
+	queue = mq_open(name, O_CREAT | O_RDWR, 0600, NULL);
+	fprintf(out, "notified: %d\n", mq_notify(queue, &event));
+	mq_unlink(name);
 }
 
 /* What control calls of System V's queues and semaphores write, and the kernel's clock. */
@@ -326,6 +369,25 @@ static void show_scheduling(pid_t pid)
 }
 
 /* A replay has no such child. */
+/* No such block can be had.  What is mapped afterwards can still move. */
+static void too_large(void)
+{
+	void *volatile block; /* the compiler is to try */
+	char *p, *moved;
+
+	for (size_t size = 1ull << 40; size < 1ull << 62; size <<= 1) {
+		block = malloc(size);
+		free(block);
+	}
+	p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	moved = mremap(p, 8192, 1 << 20, MREMAP_MAYMOVE);
+	fprintf(out, "%p %p\n", (void *)p, (void *)moved);
+	if (moved == MAP_FAILED)
+		_exit(1);
+	memset(moved, 1, 1 << 20);
+}
+
 static void scheduling(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -440,14 +502,14 @@ static const struct {
     {"terminal", terminal},           {"session", session},
     {"popen_writes", popen_writes},   {"popen_reads", popen_reads},
     {"raw_processes", raw_processes}, {"raw_thread", raw_thread},
-    {"event_thread", event_thread},   {"queues", queues},
+    {"event_thread", event_thread},   {"queue_thread", queue_thread}, {"child_by_descriptor", child_by_descriptor}, {"queues", queues},
     {"two_views", two_views},         {"kernel_writes", kernel_writes},
     {"old_entries", old_entries},     {"pipe_to_memory", pipe_to_memory}, {"traced_child", traced_child},
     {"own_memory", own_memory},       {"owner", owner},
     {"thread_number", thread_number},
     {"no_memory", no_memory},         {"scheduling", scheduling},
     {"raw_timers", raw_timers},       {"proc_paths", proc_paths},       {"standard_output", standard_output},
-    {"odd_errno", odd_errno},         {"identity", identity},
+    {"odd_errno", odd_errno},         {"identity", identity},         {"too_large", too_large},
 };
 
 int main(int argc, char **argv)

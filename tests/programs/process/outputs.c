@@ -240,6 +240,12 @@ static void by_mapping_of_child(void)
 		_exit(0);
 }
 
+static void by_mapping_until_killed(void)
+{
+	memcpy(map_output(PROT_READ | PROT_WRITE), text, length);
+	raise(SIGKILL);
+}
+
 static void by_high_descriptor(void)
 {
 	int high = fcntl(out, F_DUPFD, 550);
@@ -248,13 +254,23 @@ static void by_high_descriptor(void)
 	close(high);
 }
 
-static void from_pipe(void)
+static void splice_to(int to)
 {
 	int p[2];
 
 	pipe(p);
 	write(p[1], "from a pipe", 11);
-	splice(p[0], NULL, out, NULL, 11, 0);
+	splice(p[0], NULL, to, NULL, 11, 0);
+}
+
+static void from_pipe(void)
+{
+	splice_to(out);
+}
+
+static void from_pipe_to_stdout(void)
+{
+	splice_to(STDOUT_FILENO);
 }
 
 static void for_ever(void)
@@ -477,8 +493,10 @@ static const struct {
     {"mapping_moved", by_mapping_moved},
     {"mapping_and_exec", by_mapping_and_exec},
     {"mapping_of_child", by_mapping_of_child},
+    {"mapping_until_killed", by_mapping_until_killed},
     {"high", by_high_descriptor},
     {"from_pipe", from_pipe},
+    {"from_pipe_to_stdout", from_pipe_to_stdout},
     {"for_ever", for_ever},
     {"part", in_part},
     {"full", to_full_disk},

@@ -2,6 +2,7 @@
 /* lives.c: how threads begin, meet, are cancelled and end; contexts that are left and entered again. */
 #include <errno.h>
 #include <linux/futex.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -363,6 +364,57 @@ static void awaits_signal(struct self *s)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
+struct expiry {
+	pthread_mutex_t mutex;
+	sem_t begun;
+	uint64_t value;
+	int bound;
+};
+
+static void on_expiry(union sigval value)
+{
+	struct expiry *e = value.sival_ptr;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	pthread_mutex_lock(&e->mutex);
+	e->value = e->value * 31 + (uint64_t)now.tv_nsec % 1000;
+	pthread_mutex_unlock(&e->mutex);
+	sem_post(&e->begun);
+}
+
+/* A timer whose expiries begin threads.  One may begin when it is deleted already: what it uses stays. */
+static void expires(struct self *s)
+{
+	struct expiry *e = calloc(1, sizeof(*e));
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = on_expiry, .sigev_value.sival_ptr = e};
+	struct itimerspec when = {.it_value.tv_nsec = 1 + draw(s, 300000), .it_interval.tv_nsec = 200000 + draw(s, 1000000)};
+	unsigned int n = 1 + draw(s, 3);
+	pthread_attr_t attributes;
+	timer_t timer;
+
+	pthread_mutex_init(&e->mutex, NULL);
+	sem_init(&e->begun, 0, 0);
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, 128ul << 10);
+	if (draw(s, 2))
+		event.sigev_notify_attributes = &attributes;
+	mix(s, (uint64_t)timer_create(draw(s, 2) ? CLOCK_MONOTONIC : CLOCK_REALTIME, &event, &timer));
+	pthread_attr_destroy(&attributes);
+	timer_settime(timer, 0, &when, NULL);
+	for (unsigned int i = 0; i < n; i++)
+		while (sem_wait(&e->begun) && errno == EINTR)
+			;
+	timer_gettime(timer, &when);
+	mix(s, (uint64_t)when.it_value.tv_nsec);
+	mix(s, (uint64_t)timer_delete(timer));
+	/* Not a process that ends while its last thread is being made: such an end is not replayed. */
+	usleep(5000);
+	pthread_mutex_lock(&e->mutex);
+	mix(s, e->value);
+	pthread_mutex_unlock(&e->mutex);
+}
+
 const struct step life_steps[] = {
     {"cancels", cancels, 2},
     {"leaves_values", leaves_values, 2},
@@ -371,5 +423,6 @@ const struct step life_steps[] = {
     {"faults", faults, 3},
     {"swaps_contexts", swaps_contexts, 2},
     {"awaits_signal", awaits_signal, 3},
+    {"expires", expires, 2},
     {0},
 };

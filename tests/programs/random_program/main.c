@@ -25,6 +25,7 @@ static const struct {
     {"libc", libc_steps},         {"sockets", socket_steps}, {"signals", signal_steps},
     {"processes", process_steps},
     {"events", event_steps, true}, {"ipc", ipc_steps, true}, {"lives", life_steps, true},
+    {"moves", move_steps, true}, {"newer", newer_steps, true},
 #ifdef WITH_RINGS
     {"rings", ring_steps, true},
 #endif
@@ -81,9 +82,11 @@ void run_steps(struct self *s, int n)
 		const struct step *step = random_step(s);
 
 		step->run(s);
-		if (is_verbose)
-			fprintf(s->file, "%d %s %016llx\n", i, step->name,
-				(unsigned long long)s->state);
+		if (!is_verbose)
+			continue;
+		/* At once, so that a replay stops behind the first step that differs. */
+		fprintf(s->file, "%d %s %016llx\n", i, step->name, (unsigned long long)s->state);
+		fflush(s->file);
 	}
 }
 
@@ -154,6 +157,8 @@ int main(int argc, char **argv)
 	prepare_threads();
 	prepare_signals();
 	prepare_sockets();
+	if (argc > 4)
+		prepare_newer();
 	self = new_self(&main_thread);
 	self->depth = 1;
 	pthread_t ids[16];

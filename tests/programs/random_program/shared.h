@@ -29,7 +29,7 @@ struct step {
 
 /* The tables of the parts end with a step without a name. */
 extern const struct step memory_steps[], thread_steps[], file_steps[], libc_steps[], socket_steps[],
-    signal_steps[], process_steps[], ring_steps[], event_steps[], ipc_steps[], life_steps[];
+    signal_steps[], process_steps[], ring_steps[], event_steps[], ipc_steps[], life_steps[], move_steps[], newer_steps[];
 
 /* The next number of its sequence, below n. */
 unsigned int draw(struct self *s, unsigned int n);
@@ -50,5 +50,6 @@ extern pthread_rwlock_t environment_lock;
 void prepare_threads(void);
 void prepare_signals(void);
 void prepare_sockets(void);
+void prepare_newer(void);
 
 #endif

@@ -57,7 +57,16 @@ static struct queue {
 	pthread_cond_t cond;
 	uint64_t pushed, popped, last;
 	bool closed;
+	char note[24];
 } *queue;
+
+/* Less than a vector: the C library's memset stores it by one masked instruction where the processor has them (AVX-512). */
+static void clear_note(void)
+{
+	void *(*volatile set)(void *, int, size_t) = memset;
+
+	set(queue->note, 0, sizeof(queue->note));
+}
 
 static void push(uint64_t value)
 {
@@ -156,8 +165,10 @@ static void serve(uint64_t client)
 		source[i] = client * WORDS + (uint64_t)i;
 	write_there(target);
 	CHECK(!ibv_dereg_mr(target));
-	if (queue)
+	if (queue) {
+		clear_note();
 		push(client);
+	}
 }
 
 static void make_queue(void)

@@ -12,12 +12,15 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include "loopback_qp.h"
 
@@ -55,6 +58,13 @@ struct node {
 static struct node *_Atomic handed_over;
 static atomic_bool finished;
 
+/* With alarms a handler interrupts the poller, which makes no call, while nothing comes. */
+#define RARE	  12     /* first messages ... */
+#define RARE_US	  20000  /* ... that come so long after the one before */
+#define ALARM_US  1000
+static bool alarms;
+static volatile uint64_t alarms_n;
+
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
 	return (hash ^ value) * 0x9e3779b97f4a7c15ull + 1;
@@ -89,7 +99,7 @@ static uint64_t poll_rings(bool with_worker)
 			if (s->number != next[r])
 				continue;
 			atomic_thread_fence(memory_order_acquire);
-			hash = read_message(s, hash);
+			hash = mix(read_message(s, hash), alarms_n);
 			if (with_worker)
 				hand_over(mix(s->words[0], (uint64_t)r));
 			next[r]++;
@@ -145,14 +155,35 @@ static void write_message(int ring, uint64_t number)
 	CHECK(n == 1 && wc.status == IBV_WC_SUCCESS);
 }
 
+static void count_alarm(int signo)
+{
+	alarms_n++;
+}
+
+/* They come to the one thread that does not block them. */
+static void begin_alarms(void)
+{
+	const struct itimerval often = {{0, ALARM_US}, {0, ALARM_US}};
+	sigset_t set;
+
+	signal(SIGALRM, count_alarm);
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+}
+
 static void write_all(void)
 {
-	for (uint64_t number = 1; number <= MESSAGES; number++)
+	for (uint64_t number = 1; number <= MESSAGES; number++) {
+		if (alarms && number <= RARE)
+			usleep(RARE_US);
 		for (int r = 0; r < RINGS; r++) {
 			while (number > atomic_load(&taken[r]) + SLOTS / 2)
 				sched_yield();
 			write_message(r, number);
 		}
+	}
 }
 
 static void connect_pair(void)
@@ -202,6 +233,8 @@ static void run(bool with_worker)
 	CHECK(!pthread_create(&poller, NULL, run_poller, with_worker ? &poller : NULL));
 	if (with_worker)
 		CHECK(!pthread_create(&worker, NULL, run_worker, NULL));
+	if (alarms)
+		begin_alarms();
 	write_all();
 	CHECK(!pthread_join(poller, &polled));
 	if (with_worker)
@@ -212,7 +245,8 @@ static void run(bool with_worker)
 int main(int argc, char **argv)
 {
 	if (argc < 2)
-		return puts("poller\npoller-and-worker") < 0;
+		return puts("poller\npoller-and-worker\nalarms") < 0;
+	alarms = !strcmp(argv[1], "alarms");
 	run(!strcmp(argv[1], "poller-and-worker"));
 	return 0;
 }

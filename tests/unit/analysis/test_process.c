@@ -589,6 +589,54 @@ static bool orders_have_their_place(bool told)
 	return !plan_of_pair(dir, &err) && remove_all(dir);
 }
 
+static void stop_of(int rank, uint32_t thread, uint64_t goes_on)
+{
+	const struct sr_token_payload yields = {.what = SR_RUN_TOKEN_YIELDED, .other = 31};
+	const struct sr_token_payload acquired = {.what = SR_RUN_TOKEN_ACQUIRED, .event = goes_on};
+
+	trace_maker_record(run.m, rank, thread, SR_REC_RUN_TOKEN, &yields, sizeof(yields));
+	trace_maker_record(run.m, rank, thread, SR_REC_RUN_TOKEN, &acquired, sizeof(acquired));
+}
+
+/*
+ * Thread 0 of rank 0 computes, and stops twice to let thread 1 go on.  Rank 1 has seen its event between these stops, and thread 1
+ * finds the answer before thread 0 makes its next call: rank 1 waits for the second stop.
+ */
+static bool events_have_their_place(void)
+{
+	char dir[] = "/tmp/sreplay-process.XXXXXX";
+	struct sr_order answered = of_rank(1, 1, SR_ORDER_CELL);
+	const struct sr_plan_wait *w;
+	const void *waits = NULL;
+	struct sr_error err = {""};
+	struct sr_trace *t = NULL;
+	struct sr_plan *p = NULL;
+	uint64_t behind;
+	size_t n = 0;
+	bool ok;
+
+	if (!begin_pair(dir))
+		return false;
+	pass(0, 0, 1);
+	behind = trace_maker_sn(run.m, 0, 0);
+	stop_of(0, 0, 3);
+	tick(&run, 0, 0, NULL, 0);
+	stop_of(0, 0, 6);
+	pass(0, 1, 2);
+	pass(0, 1, 4);
+	answer(SR_ORDER_OWN);
+	tick(&run, 0, 1, &answered, 1);
+	poll_at(0, 1, 5);
+	poll_at(0, 0, 7);
+	trace_maker_finish(run.m);
+	ok = !make_plan(dir, &p, &t, &err) && !sr_plan_records(p, SR_PLAN_WAIT, 1, 0, &waits, &n, &err);
+	w = waits;
+	ok = ok && n == 1 && w->for_thread == 0 && w->for_sn == behind && w->for_stop == 2;
+	sr_plan_close(p);
+	sr_trace_close(t);
+	return remove_all(dir) && ok;
+}
+
 /* A value that a fault finds, with the order before it: rank 1 loads what rank 0 wrote. */
 static bool faults_wait(void)
 {
@@ -780,6 +828,7 @@ int main(int argc, char **argv)
 	result(idle_poll_has_its_place(), "what a poll without a number finds is behind the thread's last number");
 	result(orders_have_their_place(false) && orders_have_their_place(true),
 	       "what a thread found long before its next call is found where it was");
+	result(events_have_their_place(), "what a thread does between two stops is waited for at the next stop, not at its next call");
 	result(faults_wait(),
 	       "exposed memory: a load waits for the write that it saw, and is to be compared with it");
 	result(binding_completes(), "a memory window that ibv_bind_mw binds has its completion");

@@ -157,25 +157,29 @@ static bool kill_one_producer(int32_t rank)
 	return check_process(rank, SR_MARK_DIED);
 }
 
-/* The traces of a thousand processes are checked and dropped one by one. */
+/*
+ * The traces of a thousand processes are checked and dropped one by one: as a whole, since the daemon may only now make the
+ * directory of one that was killed in its hello.
+ */
 static void forget_rank(int32_t rank)
 {
-	char path[256];
+	static const char *const files[] = {"process.json", "schema.json", "streams", "seal"};
+	char path[320], gone[256];
 
+	snprintf(path, sizeof(path), "%s/rank-%d", h.trace, rank);
+	snprintf(gone, sizeof(gone), "%s.gone", h.trace);
+	if (rename(path, gone))
+		return;
 	for (uint32_t t = 0; t < THREADS; t++) {
-		snprintf(path, sizeof(path), "%s/rank-%d/thread-%u.srs", h.trace, rank, t);
+		snprintf(path, sizeof(path), "%s/thread-%u.srs", gone, t);
 		unlink(path);
 	}
-	snprintf(path, sizeof(path), "%s/rank-%d/process.json", h.trace, rank);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/rank-%d/streams", h.trace, rank);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/rank-%d/seal", h.trace, rank);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/rank-%d/schema.json", h.trace, rank);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/rank-%d", h.trace, rank);
-	rmdir(path);
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		snprintf(path, sizeof(path), "%s/%s", gone, files[i]);
+		unlink(path);
+	}
+	if (rmdir(gone))
+		fprintf(stderr, "rank %d: something is left in %s\n", rank, gone);
 }
 
 static int storm_of_producers(int count)

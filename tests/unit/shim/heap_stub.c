@@ -10,6 +10,7 @@
 
 #include "shim/memory/arena.h"
 #include "shim/core/thread.h"
+#include "shim/verbs/checked.h"
 #include "shim/verbs/regions.h"
 
 __thread struct sr_thread sr_self;
@@ -31,6 +32,12 @@ bool sr_heap_in_shim_arena(const void *p, size_t size)
 bool sr_heap_in_library_arena(const void *p, size_t size)
 {
 	return sr_heap_in_shim_arena(p, size);
+}
+
+void *sr_heap_place_mapping(size_t size)
+{
+	(void)size;
+	return NULL;
 }
 
 void *sr_alloc(size_t size)
@@ -68,6 +75,12 @@ void sr_exposed_copy(const void *addr, void *to, size_t length)
 bool sr_exposed_is_partial(const void *addr)
 {
 	return false;
+}
+
+bool sr_checks_buffers;
+
+void sr_checked_ends(const struct sr_wqe *wqe)
+{
 }
 
 void sr_exposed_fetch_ends(const void *addr, size_t length)

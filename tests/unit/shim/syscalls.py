@@ -13,8 +13,8 @@ import sys
 
 LAST = 450  # of Linux 6.1's
 UNKNOWN = set("""
-    perf_event_open bpf userfaultfd kcmp restart_syscall
-    fanotify_init fanotify_mark name_to_handle_at open_by_handle_at lookup_dcookie add_key request_key keyctl
+    perf_event_open bpf userfaultfd restart_syscall
+    open_by_handle_at lookup_dcookie add_key request_key keyctl
     rt_sigtimedwait rt_sigsuspend uselib ustat sysfs
     clock_settime settimeofday acct quotactl quotactl_fd iopl ioperm
     mount umount2 pivot_root swapon swapoff reboot sethostname setdomainname vhangup

@@ -21,7 +21,8 @@
 #include "shim/verbs/regions.h"
 
 /* What the module needs of the shim. */
-_Atomic uint32_t sr_uncompared;
+static _Atomic uint32_t uncompared;
+_Atomic uint32_t *sr_uncompared = &uncompared;
 
 bool sr_fd_captured(int fd)
 {

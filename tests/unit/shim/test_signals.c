@@ -27,6 +27,7 @@
 #include "logd/base/say.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
+#include "shim/exposed/probe/breakpoint.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/exposed.h"
 
@@ -78,6 +79,10 @@ void probes_guard_end(const struct probes_guard *g)
 {
 }
 
+void sr_exposed_give_up(void *addr, size_t length)
+{
+}
+
 void sr_exposed_thread_ends(void)
 {
 }
@@ -87,9 +92,8 @@ bool probes_is_section(const ucontext_t *uc)
 	return false;
 }
 
-void *sr_heap_place_mapping(size_t size)
+void breakpoint_interrupt_at_probe(void)
 {
-	return NULL;
 }
 
 /* ------------------------------------------------- bare, and by way of the shim */

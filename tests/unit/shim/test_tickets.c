@@ -8,7 +8,10 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -39,6 +42,7 @@ struct user {
 	pthread_t thread;
 	uint32_t number;
 	long sleeps;
+	_Atomic pid_t tid; /* 0: it has not begun */
 };
 
 /* Takes the heap over for one operation, when the run before has made its own. */
@@ -48,11 +52,28 @@ static void *use_heap(void *argument)
 	struct rusage before, after;
 
 	getrusage(RUSAGE_THREAD, &before);
+	u->tid = gettid();
 	sr_heap_run_take(u->number, u->number, u->number == 1 ? OPERATIONS : 1);
 	sr_heap_run_done();
 	getrusage(RUSAGE_THREAD, &after);
 	u->sleeps = after.ru_nvcsw - before.ru_nvcsw;
 	return NULL;
+}
+
+/* The kernel's word, since on a machine with other work a thread may take long to begin. */
+static bool is_asleep(pid_t tid)
+{
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	f = tid ? fopen(path, "r") : NULL;
+	if (!f)
+		return false;
+	if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	fclose(f);
+	return state == 'S';
 }
 
 static void a_thread_that_waits_for_the_heap_is_woken_for_its_run(void **state)
@@ -63,10 +84,13 @@ static void a_thread_that_waits_for_the_heap_is_woken_for_its_run(void **state)
 	sr_tickets_start(&control);
 	for (uint32_t i = 0; i < LATER_RUNS; i++) {
 		users[i].number = i + 1;
+		users[i].tid = 0;
 		sr_tickets_add_thread();
 		assert_int_equal(pthread_create(&users[i].thread, NULL, use_heap, &users[i]), 0);
 	}
-	usleep(100000); /* they sleep */
+	for (uint32_t i = 0; i < LATER_RUNS; i++)
+		while (!is_asleep(users[i].tid))
+			usleep(1000);
 	for (int i = 0; i < OPERATIONS; i++)
 		sr_heap_run_done();
 	for (uint32_t i = 0; i < LATER_RUNS; i++) {

@@ -45,6 +45,11 @@ FUNCTION("invalid", ".byte 0x06\nrdtsc");
 /* A branch into the midst of an instruction: one of the two readings is wrong. */
 FUNCTION("two_ways", "jmp 1f + 1\n1: mov $0x310f, %eax");
 CODE("no_frame", "", "rdtsc", "");
+FUNCTION("draws", "rdrand %eax");
+FUNCTION("draws_wide", "rdrand %r9");
+FUNCTION("draws_seed", "rdseed %ax");
+FUNCTION("draws_immediate", "mov $0xf0c70f, %eax");
+FUNCTION("rdpid", "rdpid %rax");
 
 #define DECLARE(name) extern const uint8_t code_##name[], end_##name[]
 DECLARE(plain);
@@ -61,6 +66,11 @@ DECLARE(prefixed);
 DECLARE(invalid);
 DECLARE(two_ways);
 DECLARE(no_frame);
+DECLARE(draws);
+DECLARE(draws_wide);
+DECLARE(draws_seed);
+DECLARE(draws_immediate);
+DECLARE(rdpid);
 
 static bool read_memory(void *argument, uintptr_t at, void *to, size_t n)
 {
@@ -76,24 +86,30 @@ static int find_self(struct dl_phdr_info *info, size_t size, void *base)
 	return 1;
 }
 
-static void expect(const char *name, const uint8_t *code, const uint8_t *end,
+static void expect(enum sr_sought sought, const char *name, const uint8_t *code, const uint8_t *end,
 		   enum sr_occurrence expected)
 {
-	size_t n = (size_t)(end - code), at = sr_counter_find(code, n, 0);
+	size_t n = (size_t)(end - code), at = sr_sought_find(sought, code, n, 0);
 	struct sr_code_image image;
 	enum sr_occurrence found;
-	uintptr_t base = 0;
+	uintptr_t base = 0, where;
 
 	dl_iterate_phdr(find_self, &base);
+	reader.sought = sought;
 	reader.begin = reader.end = 0;
 	assert_true(sr_code_image_at(&reader, base, &image));
 	assert_true(at < n);
-	found = sr_counter_classify(&reader, &image, (uintptr_t)code + at);
+	where = (uintptr_t)code + at;
+	found = sr_sought_classify(&reader, &image, &where);
 	if (found != expected)
 		fail_msg("%s: %d, not %d", name, found, expected);
+	/* With its prefixes, behind the nop. */
+	if (sought == SR_SOUGHT_RANDOM && found == SR_OCCURRENCE_SITE)
+		assert_int_equal(where, (uintptr_t)code + 1);
 }
 
-#define EXPECT(name, what) expect(#name, code_##name, end_##name, SR_OCCURRENCE_##what)
+#define EXPECT(name, what) expect(SR_SOUGHT_COUNTER, #name, code_##name, end_##name, SR_OCCURRENCE_##what)
+#define EXPECT_RANDOM(name, what) expect(SR_SOUGHT_RANDOM, #name, code_##name, end_##name, SR_OCCURRENCE_##what)
 
 static void test_instructions(void **state)
 {
@@ -115,13 +131,23 @@ static void test_constants(void **state)
 
 static void test_unclear(void **state)
 {
+	uintptr_t where = (uintptr_t)code_plain + 1;
+
 	EXPECT(prefixed, UNCLEAR);
 	EXPECT(invalid, UNCLEAR);
 	EXPECT(two_ways, UNCLEAR);
 	EXPECT(no_frame, UNCLEAR);
 	reader.begin = reader.end = 0;
-	assert_int_equal(sr_counter_classify(&reader, NULL, (uintptr_t)code_plain + 1),
-			 SR_OCCURRENCE_UNCLEAR);
+	assert_int_equal(sr_sought_classify(&reader, NULL, &where), SR_OCCURRENCE_UNCLEAR);
+}
+
+static void test_random(void **state)
+{
+	EXPECT_RANDOM(draws, SITE);
+	EXPECT_RANDOM(draws_wide, SITE);
+	EXPECT_RANDOM(draws_seed, SITE);
+	EXPECT_RANDOM(draws_immediate, NONE);
+	EXPECT_RANDOM(rdpid, UNCLEAR);
 }
 
 static void test_length(void **state)
@@ -130,8 +156,8 @@ static void test_length(void **state)
 
 	assert_int_equal(sr_counter_length(rdtscp, 3), 3);
 	assert_int_equal(sr_counter_length(rdtscp, 2), 0);
-	assert_int_equal(sr_counter_find(half, 2, 0), 2);
-	assert_int_equal(sr_counter_find(rdtscp, 3, 1), 3);
+	assert_int_equal(sr_sought_find(SR_SOUGHT_COUNTER, half, 2, 0), 2);
+	assert_int_equal(sr_sought_find(SR_SOUGHT_COUNTER, rdtscp, 3, 1), 3);
 }
 
 /* ----------------------------------------------------------------- libraries */
@@ -144,9 +170,11 @@ struct totals {
 static void count_range(struct totals *t, const struct sr_code_image *image, const char *path,
 			const uint8_t *code, size_t n, bool prints)
 {
-	for (size_t at = sr_counter_find(code, n, 0); at < n;
-	     at = sr_counter_find(code, n, at + 1)) {
-		enum sr_occurrence what = sr_counter_classify(&reader, image, (uintptr_t)code + at);
+	reader.sought = SR_SOUGHT_COUNTER;
+	for (size_t at = sr_sought_find(SR_SOUGHT_COUNTER, code, n, 0); at < n;
+	     at = sr_sought_find(SR_SOUGHT_COUNTER, code, n, at + 1)) {
+		uintptr_t where = (uintptr_t)code + at;
+		enum sr_occurrence what = sr_sought_classify(&reader, image, &where);
 
 		t->found[what]++;
 		if (prints)
@@ -261,7 +289,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_instructions),  cmocka_unit_test(test_constants),
-	    cmocka_unit_test(test_unclear),       cmocka_unit_test(test_length),
+	    cmocka_unit_test(test_unclear),       cmocka_unit_test(test_random),
+	    cmocka_unit_test(test_length),
 	    cmocka_unit_test(test_own_libraries),
 	};
 	struct totals t = {0};

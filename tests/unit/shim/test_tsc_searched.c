@@ -14,13 +14,13 @@ enum { A = 0x10000, B = 0x20000, C = 0x30000, END = 0x8000 };
 static void search(uintptr_t at, bool kept)
 {
 	sr_tsc_searched_begins();
-	sr_tsc_searched_add(at, at + END, 7);
+	sr_tsc_searched_add(SR_SOUGHT_COUNTER, at, at + END, 7);
 	sr_tsc_searched_ends(kept);
 }
 
 static bool is_searched(uintptr_t at)
 {
-	return sr_tsc_is_searched(at, at + END, 7);
+	return sr_tsc_is_searched(SR_SOUGHT_COUNTER, at, at + END, 7);
 }
 
 static void what_was_searched_is_not_searched_again(void **state)
@@ -29,8 +29,8 @@ static void what_was_searched_is_not_searched_again(void **state)
 	search(B, true);
 	assert_true(is_searched(A));
 	assert_true(is_searched(B));
-	assert_false(sr_tsc_is_searched(A, A + END, 8));
-	assert_false(sr_tsc_is_searched(A, A + 2 * END, 7));
+	assert_false(sr_tsc_is_searched(SR_SOUGHT_COUNTER, A, A + END, 8));
+	assert_false(sr_tsc_is_searched(SR_SOUGHT_COUNTER, A, A + 2 * END, 7));
 	sr_tsc_searched_changes(A, C);
 }
 
@@ -63,7 +63,7 @@ static void what_changed_meanwhile_is(void **state)
 	search(A, true);
 	search(B, true);
 	sr_tsc_searched_begins();
-	sr_tsc_searched_add(C, C + END, 7);
+	sr_tsc_searched_add(SR_SOUGHT_COUNTER, C, C + END, 7);
 	sr_tsc_searched_changes(A, 1);
 	sr_tsc_searched_ends(true);
 	assert_false(is_searched(C));
