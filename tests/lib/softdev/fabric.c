@@ -263,6 +263,8 @@ static int take_place(void)
 	return err;
 }
 
+static int copied[2]; /* a pipe that the child closes */
+
 /*
  * A child has its parent's queue pairs no more, but may open the device for itself.  The fabric of
  * a single process is then one of two.
@@ -276,12 +278,27 @@ static void begin_child(void)
 		raw_close(driver_socket);
 	driver_socket = -1;
 	sd_memory_begin_child();
+	raw_close(copied[0]);
+	raw_close(copied[1]);
 }
 
 static void before_fork(void)
 {
 	sd_is_shared = true;
 	sd_lock();
+	if (syscall(SYS_pipe2, copied, O_CLOEXEC))
+		copied[0] = copied[1] = -1;
+}
+
+/* Nobody writes to registered pages until the child has its copies: it shares them until then. */
+static void await_copies(void)
+{
+	char none;
+
+	raw_close(copied[1]);
+	raw_read(copied[0], &none, 1); /* ends when the child has closed its ends, or does not live */
+	raw_close(copied[0]);
+	sd_unlock();
 }
 
 static int attach(const char *directory)
@@ -294,7 +311,7 @@ static int attach(const char *directory)
 		raw_close(fd);
 	/* The child's lock is the parent's, who gives it back. */
 	if (!err)
-		pthread_atfork(before_fork, sd_unlock, begin_child);
+		pthread_atfork(before_fork, await_copies, begin_child);
 	return err;
 }
 

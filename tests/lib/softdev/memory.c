@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/rseq.h>
 #include <sys/single_threaded.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -47,27 +48,42 @@ struct extent {
 	bool huge;
 };
 
+/* Not in the heap, whose pages a child may still share with its parent. */
 struct maps {
 	char *text, *at;
+	size_t room;
 };
+
+static bool get_room(struct maps *m, size_t room)
+{
+	void *text = m->text ? (void *)syscall(SYS_mremap, m->text, m->room, room, MREMAP_MAYMOVE)
+			     : raw_mmap(NULL, room, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (text == MAP_FAILED)
+		return false;
+	m->text = text;
+	m->room = room;
+	return true;
+}
+
+static void free_maps(struct maps *m)
+{
+	raw_munmap(m->text, m->room);
+}
 
 static bool read_maps(struct maps *m)
 {
 	int fd = raw_open("/proc/self/maps", O_RDONLY);
-	size_t have = 0, room = 1 << 16;
+	size_t have = 0;
 	long got = 1;
 
-	m->text = fd < 0 ? NULL : malloc(room);
-	while (m->text && got > 0) {
-		if (room - have < 4097) {
-			char *more = realloc(m->text, room *= 2);
-
-			if (!more)
-				break;
-			m->text = more;
+	*m = (struct maps){0};
+	if (fd >= 0 && get_room(m, 1 << 16)) {
+		while (got > 0 && (m->room - have > 4096 || get_room(m, 2 * m->room))) {
+			got = raw_read(fd, m->text + have, m->room - have - 1);
+			have += got > 0 ? (size_t)got : 0;
 		}
-		got = raw_read(fd, m->text + have, room - have - 1);
-		have += got > 0 ? (size_t)got : 0;
 	}
 	if (fd >= 0)
 		raw_close(fd);
@@ -131,6 +147,14 @@ static void copy_page(void *to, const void *from)
 	}
 }
 
+/* The kernel writes there whenever it has interrupted this thread: were that held, nobody could end it. */
+static bool has_own_rseq(const struct exchange *x)
+{
+	uintptr_t area = (uintptr_t)__builtin_thread_pointer() + (uintptr_t)__rseq_offset;
+
+	return area + sizeof(struct rseq) > x->begin && area < x->begin + x->size;
+}
+
 /*
  * Other threads may write to these pages meanwhile.  Where the kernel lets us, they wait until the
  * pages have been replaced; where it does not, what they write in these microseconds can be lost.
@@ -146,7 +170,7 @@ static int hold_writers(const struct exchange *x)
 					 .mode = UFFDIO_WRITEPROTECT_MODE_WP};
 	int fd;
 
-	if (__libc_single_threaded)
+	if (__libc_single_threaded || has_own_rseq(x))
 		return -1;
 	fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
@@ -310,7 +334,7 @@ static bool return_run(uint64_t offset, uint64_t size)
 			all &= make_private(e.begin + (first - e.offset),
 					    e.begin + (last - e.offset), &e);
 	}
-	free(m.text);
+	free_maps(&m);
 	return all;
 }
 
@@ -367,7 +391,7 @@ static int pin(uintptr_t begin, uintptr_t end, bool writes, struct sd_piece *pie
 			n++;
 		at = to;
 	}
-	free(m.text);
+	free_maps(&m);
 	if (at >= end)
 		return n;
 	for (int i = 0; i < n; i++)
@@ -422,5 +446,5 @@ void sd_memory_begin_child(void)
 	while (next_extent(&m, &e))
 		if (e.ours && !is_fabric_itself(&e))
 			make_private(e.begin, e.end, &e);
-	free(m.text);
+	free_maps(&m);
 }

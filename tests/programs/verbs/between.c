@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -406,6 +407,47 @@ static void forked(void)
 	CHECK(memory[0] == '0', "%c is here", memory[0]);
 }
 
+/* What a child allocates, while it still has its parent's pages, is not in the parent's heap. */
+static void heap_forked(void)
+{
+	struct ibv_mr *of_heap = ibv_reg_mr(pd, malloc(4000), 4000, IBV_ACCESS_LOCAL_WRITE);
+	int status;
+
+	CHECK(of_heap, "the heap cannot be registered");
+	for (int i = 0; i < 20; i++) {
+		pid_t child = fork();
+
+		if (!child)
+			_exit(!malloc(200000));
+		CHECK(malloc(1000), "no memory");
+		CHECK(waitpid(child, &status, 0) == child && !status, "the child failed");
+	}
+}
+
+static __thread char of_thread[8192];
+
+static void *register_own(void *unused)
+{
+	for (int i = 0; i < 60; i++) {
+		struct ibv_mr *own = ibv_reg_mr(pd, of_thread, sizeof(of_thread), IBV_ACCESS_LOCAL_WRITE);
+
+		CHECK(own && !ibv_dereg_mr(own), "thread-local memory cannot be registered");
+		sched_yield();
+	}
+	return unused;
+}
+
+/* A thread registers the pages where the kernel notes on which processor it runs. */
+static void thread_local(void)
+{
+	pthread_t threads[2];
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, register_own, NULL);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+}
+
 /* Rank 1 has a receive, and asks for an event when it completes. */
 static void await_message(void)
 {
@@ -496,7 +538,7 @@ static const struct {
     {"moved", moved},       {"words", words},   {"times", times}, {"silent", silent},
     {"rnr", rnr},           {"late", late},     {"gone", gone},   {"window", window},
     {"atomics", atomics},   {"forked", forked}, {"woken", woken}, {"asleep", asleep},
-    {"datagram", datagram},
+    {"datagram", datagram}, {"heap_forked", heap_forked}, {"thread_local", thread_local},
 };
 
 int main(int argc, char **argv)
