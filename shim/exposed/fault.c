@@ -68,7 +68,7 @@ static bool lies_in(const struct insn *insn, const struct page *p)
 {
 	if (page_at(insn->address) == p)
 		return true;
-	return is_done_in_parts(p, insn) && page_at(insn->address + insn->size - 1) == p;
+	return (is_store(insn) || is_done_in_parts(p, insn)) && page_at(insn->address + insn->size - 1) == p;
 }
 
 /*

@@ -112,6 +112,14 @@ static bool may_fill(struct page *p, const struct insn *insn)
 	return fills;
 }
 
+/* One store over two pages, as memset makes, is no reason to pass both through: what a peer brings there would not be seen. */
+static bool is_done(ucontext_t *uc, struct page *p, const struct insn *insn)
+{
+	if (!is_within(insn))
+		return is_store(insn) && do_parts(uc, insn);
+	return (is_store(insn) && store_alone(uc, p, insn)) || (insn->class == INSN_EXCHANGE && exchange_do(uc, insn));
+}
+
 void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
 {
 	uintptr_t page = addr & PAGE_MASK;
@@ -131,8 +139,7 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 	}
 	if (fills)
 		note_row(page);
-	if (is_within(insn) &&
-	    ((is_store(insn) && store_alone(uc, p, insn)) || (insn->class == INSN_EXCHANGE && exchange_do(uc, insn)))) {
+	if (is_done(uc, p, insn)) {
 		check_snapshots_since(before);
 		return;
 	}

@@ -100,10 +100,10 @@ static int set_up(void **state)
 {
 	static const struct sr_exposed_hooks h = {.event = ignore, .patches = true};
 
-	if (!map_for_nic(PAGE_BYTES, &user, &dma))
+	if (!map_for_nic(2 * PAGE_BYTES, &user, &dma))
 		return -1;
 	take_faults();
-	return sr_exposed_init(&h) || sr_exposed_add((void *)user, PAGE_BYTES) != SR_EXPOSED_OK;
+	return sr_exposed_init(&h) || sr_exposed_add((void *)user, 2 * PAGE_BYTES) != SR_EXPOSED_OK;
 }
 
 static struct sr_exposed_counts counts_now(void)
@@ -203,11 +203,64 @@ static void test_beside_a_snapshot(void **state)
 	}
 }
 
+/* The others lie over no border. */
+static bool is_unaligned(const struct store *s)
+{
+	static const char *const aligned[] = {"movap", "movdqa", "movntdq", "movntp", "masked_64", "masked_pd"};
+
+	for (size_t i = 0; i < sizeof(aligned) / sizeof(*aligned); i++)
+		if (strstr(s->name, aligned[i]))
+			return false;
+	return true;
+}
+
+/* What a peer brings to either page behind it is a value of the load that finds it. */
+static void check_seen(size_t word)
+{
+	uint64_t values = counts_now().values;
+
+	dma[word]++;
+	assert_int_equal(user[word], dma[word]);
+	assert_int_equal(counts_now().values, values + 1);
+}
+
+/* memset and memcpy end with one store over what is left, wherever that is. */
+static void over_two_pages(const struct store *s, size_t first)
+{
+	static unsigned char expected[2 * PAGE_BYTES], from[64];
+	struct sr_exposed_counts before = counts_now();
+
+	memcpy(expected, (void *)dma, sizeof(expected));
+	memset(from, (int)first, sizeof(from));
+	memcpy(expected + PAGE_BYTES - first, from + s->offset, s->bytes);
+	s->f((volatile char *)user + PAGE_BYTES - first, from);
+	assert_memory_equal((void *)dma, expected, sizeof(expected));
+	assert_int_equal(counts_now().stores, before.stores + 1);
+	assert_int_equal(counts_now().pass_throughs, before.pass_throughs);
+	check_seen(PAGE_BYTES / 8 + 32);
+	check_seen(PAGE_BYTES / 8 - 32);
+	check_seen(PAGE_BYTES / 8);
+	sr_exposed_observe();
+}
+
+static void test_over_two_pages(void **state)
+{
+	for (size_t k = 0; k < sizeof(stores) / sizeof(*stores); k++) {
+		const struct store *s = &stores[k];
+
+		if (!is_possible(s) || !is_unaligned(s))
+			continue;
+		for (size_t first = 1; first < s->bytes; first++)
+			over_two_pages(s, first);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_stores),
 	    cmocka_unit_test(test_beside_a_snapshot),
+	    cmocka_unit_test(test_over_two_pages),
 	};
 
 	/* 77: it is skipped. */
