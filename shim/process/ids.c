@@ -128,25 +128,34 @@ static bool ends_in_ids(const char *path, const char *end)
 	return (size_t)(end - path) >= n && (!memcmp(end - n, "/proc", n) || !memcmp(end - n, "/task", n));
 }
 
-void sr_put_proc_path(struct sr_buf *b, const char *path)
+/* path, as the recording had it.  Returns its length. */
+static size_t with_recorded_ids(const char *path, char *to, size_t size)
 {
 	const char *const whole = path;
-	char room[256];
 	size_t n = 0;
 
-	if (strlen(path) > sizeof(room) / 2) {
-		sr_put_bytes(b, path, strlen(path));
-		return;
-	}
 	while (*path) {
 		char *end = NULL;
 		long id = *path == '/' && ends_in_ids(whole, path) ? strtol(path + 1, &end, 10) : 0;
 
-		room[n++] = *path++;
-		if (id <= 0 || id > INT32_MAX || (*end && *end != '/') || n > sizeof(room) / 2)
+		to[n++] = *path++;
+		if (id <= 0 || id > INT32_MAX || (*end && *end != '/') || n > size / 2)
 			continue;
-		n += put_number(room + n, sr_recorded_id((int32_t)id));
+		n += put_number(to + n, sr_recorded_id((int32_t)id));
 		path = end;
 	}
-	sr_put_bytes(b, room, n);
+	return n;
+}
+
+void sr_put_recorded_ids(struct sr_buf *b, size_t n)
+{
+	static const char proc[] = "/proc/";
+	char path[128], room[2 * sizeof(path)];
+
+	if (n >= sizeof(path) || n < sizeof(proc) - 1 || memcmp(b->p + b->len - n, proc, sizeof(proc) - 1))
+		return;
+	memcpy(path, b->p + b->len - n, n);
+	path[n] = 0;
+	b->len -= sizeof(uint32_t) + n;
+	sr_put_bytes(b, room, with_recorded_ids(path, room, sizeof(room)));
 }

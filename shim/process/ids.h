@@ -34,7 +34,7 @@ int32_t sr_real_id(int32_t id);
 /* The same for the clock of a process or a thread. */
 int32_t sr_recorded_clock(int32_t clock);
 
-/* Appends a path below /proc with the recorded numbers in it. */
-void sr_put_proc_path(struct sr_buf *b, const char *path);
+/* What was put last is a text of n bytes: a path below /proc gets the recorded numbers. */
+void sr_put_recorded_ids(struct sr_buf *b, size_t n);
 
 #endif

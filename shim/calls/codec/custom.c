@@ -141,14 +141,14 @@ void sr_deliver_iov_data(struct sr_cursor *c, const struct iovec *iov, size_t co
 	sr_scatter(c, sr_get_bytes(c), iov, count);
 }
 
+/* A text in exposed memory is loaded as in the recording, so only what has been put is looked at once more. */
 void sr_put_text(struct sr_buf *b, const char *s)
 {
-	static const char proc[] = "/proc/";
+	const size_t n = s ? strlen(s) : 0;
 
-	if (sr_ids_differ && s && !strncmp(s, proc, sizeof(proc) - 1))
-		sr_put_proc_path(b, s);
-	else
-		sr_put_bytes(b, s, s ? strlen(s) : 0);
+	sr_put_bytes(b, s, n);
+	if (sr_ids_differ)
+		sr_put_recorded_ids(b, n);
 }
 
 void sr_put_opened_file(struct sr_buf *b, const struct sr_opened_file *f)
