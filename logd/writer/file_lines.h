@@ -3,18 +3,32 @@
 #ifndef LOGD_WRITER_FILE_LINES_H
 #define LOGD_WRITER_FILE_LINES_H
 
-#include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* `file` identifies file and content: all lines about the same have the same. */
-json_t *file_line_new(const char *file, const char *path, size_t path_bytes, uint64_t size,
-		      uint64_t number);
+/* What a line says.  NULL, 0 and false: it does not. */
+struct file_line {
+	const char *file; /* identifies file and content: all lines about the same have the same */
+	const char *path;
+	size_t path_bytes;
+	uint64_t size, number;
+	bool changed;
+	const char *xxh3, *samples, *kept, *error;
+};
 
-/* The text of the line with its end, which the caller frees; *size: its bytes.  NULL: no memory. */
-char *file_line_text(const json_t *line, size_t *size);
+/* Lines that are written together.  Zeroed at first. */
+struct file_lines {
+	char *text;
+	size_t size, room;
+};
 
-/* Whole lines, in one write: a killed daemon leaves them or a torn one, which readers ignore. */
-int file_lines_append(int rank_fd, const char *text, size_t size);
+/* -ENOMEM: they are as before. */
+int file_lines_add(struct file_lines *lines, const struct file_line *line);
+
+/* In one write: a killed daemon leaves them whole or torn, and readers ignore a torn one. */
+int file_lines_append(int rank_fd, const struct file_lines *lines);
+
+void file_lines_free(struct file_lines *lines);
 
 #endif

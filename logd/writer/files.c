@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -62,24 +61,25 @@ struct files {
 
 /* ---- lines of files.jsonl ---- */
 
-static json_t *begin_line(const struct job *j)
+/* Writes a line that says so much beside what all lines about the file say. */
+static int put_line(const struct job *j, struct file_line line)
 {
 	const struct stat *st = &j->before;
+	struct file_lines lines = {0};
 	char file[96];
+	int err;
 
 	snprintf(file, sizeof(file), "%llx:%llx:%lld.%09ld", (unsigned long long)st->st_dev,
 		 (unsigned long long)st->st_ino, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
-	return file_line_new(file, j->path, strlen(j->path), (uint64_t)st->st_size, j->number);
-}
-
-static int put_line(int rank_fd, json_t *line)
-{
-	size_t size = 0;
-	char *text = file_line_text(line, &size);
-	int err = text ? file_lines_append(rank_fd, text, size) : -ENOMEM;
-
-	free(text);
-	json_decref(line);
+	line.file = file;
+	line.path = j->path;
+	line.path_bytes = strlen(j->path);
+	line.size = (uint64_t)st->st_size;
+	line.number = j->number;
+	err = file_lines_add(&lines, &line);
+	if (!err)
+		err = file_lines_append(j->rank_fd, &lines);
+	file_lines_free(&lines);
 	return err;
 }
 
@@ -133,47 +133,47 @@ static bool has_changed(const struct job *j, uint64_t size)
 /* The second line about a file that is too large to be read for that. */
 static int note_samples(const struct job *j)
 {
-	json_t *line = begin_line(j);
+	struct file_line line = {0};
 	char hash[17];
 	int err = file_sample(j->fd, (uint64_t)j->before.st_size, hash);
 
 	if (has_changed(j, (uint64_t)j->before.st_size))
-		json_object_set_new(line, "changed", json_true());
+		line.changed = true;
 	else if (err)
-		json_object_set_new(line, "error", json_string(strerror(-err)));
+		line.error = strerror(-err);
 	else
-		json_object_set_new(line, "samples", json_string(hash));
-	return put_line(j->rank_fd, line);
+		line.samples = hash;
+	return put_line(j, line);
 }
 
 /* Reads the file and writes the second line about it. */
 static int note_content(const struct job *j)
 {
 	int copy = j->keep ? open_copy(j) : -1, err = copy < 0 && j->keep ? copy : 0;
-	json_t *line = begin_line(j);
+	struct file_line line = {0};
 	char hash[17], name[64];
 	uint64_t size = 0;
 
 	if (!err)
 		err = file_hash_copy(j->fd, copy, hash, &size);
 	if (!err && has_changed(j, size)) {
-		json_object_set_new(line, "changed", json_true());
+		line.changed = true;
 	} else if (!err) {
-		json_object_set_new(line, "xxh3", json_string(hash));
+		line.xxh3 = hash;
 		snprintf(name, sizeof(name), "files/%s-%llu", hash, (unsigned long long)size);
 		if (j->keep && !(err = name_copy(j, name)))
-			json_object_set_new(line, "kept", json_string(name));
+			line.kept = name;
 	}
 	if (copy >= 0) {
 		close(copy);
 		drop_copy(j); /* unless it has its name */
 	}
-	if (err)
-		json_object_set_new(line, "error", json_string(strerror(-err)));
-	if (err)
+	if (err) {
+		line.error = strerror(-err);
 		log_trace(j->trace_fd, "%s, which a recorded process reads, %s: %s", j->path,
 			  j->keep ? "cannot be kept" : "cannot be hashed", strerror(-err));
-	return put_line(j->rank_fd, line);
+	}
+	return put_line(j, line);
 }
 
 /* ---- the threads ---- */
@@ -232,7 +232,7 @@ static void answer(struct job *j, int err)
 /* The first line: if the daemon is killed before the rest, readers know of the file. */
 static void serve_begin(struct queue *q, struct job *j)
 {
-	int err = put_line(j->rank_fd, begin_line(j));
+	int err = put_line(j, (struct file_line){0});
 
 	answer(j, err);
 	if (err)

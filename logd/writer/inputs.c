@@ -16,7 +16,6 @@
 #include "logd/service/log.h"
 #include "logd/trace/file_io.h"
 #include "logd/writer/file_lines.h"
-#include "logd/writer/process.h"
 
 /* A record that has been checked.  The program could change it in the ring at any time. */
 struct input {
@@ -79,98 +78,33 @@ static int keep(int trace_fd, const struct input *in, char name[64])
 
 /* ---- lines ---- */
 
-/* The lines of some records, which are written together. */
-struct lines {
-	char *text;
-	size_t size, room;
-	int error; /* of the last thing that went wrong */
-};
-
-static bool make_room(struct lines *l, size_t n)
-{
-	size_t room = (l->size + n) * 2;
-	char *more;
-
-	if (l->size + n <= l->room)
-		return true;
-	more = realloc(l->text, room);
-	if (!more)
-		return false;
-	l->text = more;
-	l->room = room;
-	return true;
-}
-
-/* Does JSON take these bytes as they are? */
-static bool is_plain(const char *s, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (s[i] < ' ' || s[i] > '~' || s[i] == '"' || s[i] == '\\')
-			return false;
-	return true;
-}
-
-/* What a path says that is not plain, in JSON; the caller frees it.  NULL: no memory. */
-static char *path_text(const struct input *in)
-{
-	json_t *path = process_bytes(in->path, in->head.path_bytes);
-	char *text = path ? json_dumps(path, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-
-	json_decref(path);
-	return text;
-}
-
-/* What a line has beside its path is shorter than that. */
-#define LINE_MOST 512
-
-/*
- * Writes the line without a JSON object: a program may read very many small files.  The same file may have had other
- * content under another number.  rest: "" or more members.
- */
-static int add_line(struct lines *l, const struct input *in, const char *rest)
+/* The same file may have had other content under another number. */
+static int add_line(struct file_lines *l, const struct input *in, const char *kept, int keep_error)
 {
 	const struct sr_input_payload *h = &in->head;
-	const bool plain = is_plain(in->path, h->path_bytes);
-	char *text = plain ? NULL : path_text(in);
-	const char *quote = plain ? "\"" : "", *path = plain ? in->path : text;
-	const int path_bytes = plain ? (int)h->path_bytes : text ? (int)strlen(text) : 0;
-	const size_t room = (size_t)path_bytes + LINE_MOST;
+	char file[96], hash[17];
+	const struct file_line line = {.file = file, .path = in->path, .path_bytes = h->path_bytes, .size = h->size,
+				       .number = h->note, .xxh3 = hash, .kept = kept,
+				       .error = keep_error ? strerror(-keep_error) : NULL};
 
-	if (!path || !make_room(l, room)) {
-		free(text);
-		return -ENOMEM;
-	}
-	l->size += (size_t)snprintf(l->text + l->size, room,
-				    "{\"file\":\"%llx:%llx:%lld:%u\",\"path\":%s%.*s%s,\"size\":%llu,\"note\":%u,"
-				    "\"xxh3\":\"%016llx\"%s}\n",
-				    (unsigned long long)h->device, (unsigned long long)h->inode, (long long)h->changed,
-				    h->note, quote, path_bytes, path, quote, (unsigned long long)h->size, h->note,
-				    (unsigned long long)h->hash, rest);
-	free(text);
-	return 0;
+	snprintf(file, sizeof(file), "%llx:%llx:%lld:%u", (unsigned long long)h->device, (unsigned long long)h->inode,
+		 (long long)h->changed, h->note);
+	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)h->hash);
+	return file_lines_add(l, &line);
 }
 
-static void take(struct lines *l, const struct inputs_place *place, const struct sr_record *r,
-		 size_t size)
+/* Returns the last thing that went wrong; there may be a line all the same. */
+static int take(struct file_lines *l, const struct inputs_place *place, const struct sr_record *r, size_t size)
 {
-	char name[64], rest[160] = "";
 	struct input in;
-	int err;
+	char name[64];
+	int keep_error, err;
 
-	if (!read_input(&in, r, size)) {
-		l->error = -EINVAL;
-		return;
-	}
-	err = in.content ? keep(place->trace_fd, &in, name) : 0;
-	if (err)
-		snprintf(rest, sizeof(rest), ",\"error\":\"%s\"", strerror(-err));
-	else if (in.content)
-		snprintf(rest, sizeof(rest), ",\"kept\":\"%s\"", name);
-	if (err)
-		l->error = err;
-	err = add_line(l, &in, rest);
-	if (err)
-		l->error = err;
+	if (!read_input(&in, r, size))
+		return -EINVAL;
+	keep_error = in.content ? keep(place->trace_fd, &in, name) : 0;
+	err = add_line(l, &in, in.content && !keep_error ? name : NULL, keep_error);
+	return err ? err : keep_error;
 }
 
 /* ---- records ---- */
@@ -209,16 +143,18 @@ void inputs_take(const struct inputs_place *place, void *records, size_t bytes)
 {
 	unsigned char *data = records;
 	const struct sr_record *r;
-	struct lines l = {0};
+	struct file_lines l = {0};
 	size_t at = 0, size;
-	int err;
+	int err = 0, taken;
 
 	while ((r = next_input(data, bytes, &at, &size)))
-		take(&l, place, r, size);
-	err = l.size ? file_lines_append(place->rank_fd, l.text, l.size) : 0;
-	if (err || l.error)
-		log_trace(place->trace_fd, "small inputs of rank %d cannot be noted: %s", place->rank,
-			  strerror(-(err ? err : l.error)));
-	free(l.text);
+		if ((taken = take(&l, place, r, size)))
+			err = taken;
+	taken = l.size ? file_lines_append(place->rank_fd, &l) : 0;
+	if (taken)
+		err = taken;
+	if (err)
+		log_trace(place->trace_fd, "small inputs of rank %d cannot be noted: %s", place->rank, strerror(-err));
+	file_lines_free(&l);
 	make_pads(data, bytes);
 }
