@@ -69,7 +69,7 @@ uint64_t tick(struct run *r, int i, uint32_t thread, const struct sr_order *orde
 
 static void edge(struct run *r, int from, int to)
 {
-	r->before[from][to] = 1;
+	put_before(r->before, from, to);
 }
 
 void called(struct run *r, int i, uint32_t thread, uint64_t sn)
@@ -158,7 +158,7 @@ static void look(struct run *r, int i, uint32_t thread)
 	edge(r, entry_of(other, call), return_of(i, r->rank[i].calls));
 	/* The event was the last thing in that call: what came into it is before as well. */
 	for (int a = 0; a < NODES; a++)
-		if (r->before[a][return_of(other, call)])
+		if (is_before(r->before, a, return_of(other, call)))
 			edge(r, a, return_of(i, r->rank[i].calls));
 	tick(r, i, thread, &order, 1);
 	called(r, i, thread, trace_poll_cq(r->m, i, thread, NULL, 0, number(r)));

@@ -18,6 +18,19 @@
 #define NODES   (RANKS * CALLS * 2)
 #define THREADS 2
 
+/* A bit for each pair of nodes: the first happened before the second. */
+typedef uint64_t order_matrix[NODES][NODES / 64];
+
+static inline bool is_before(const order_matrix m, int a, int b)
+{
+	return m[a][b / 64] >> b % 64 & 1;
+}
+
+static inline void put_before(order_matrix m, int a, int b)
+{
+	m[a][b / 64] |= 1ull << b % 64;
+}
+
 struct message {
 	int call; /* of the sender's */
 	uint64_t event;
@@ -42,8 +55,7 @@ struct run {
 	bool clocks, same_numbers, places;
 	struct rank rank[RANKS];
 	uint64_t numbered;
-	/* before[a][b]: node a happened before node b. */
-	uint8_t before[NODES][NODES];
+	order_matrix before;
 };
 
 /* A number below n, of the run's seed. */

@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-static void close_over(uint8_t (*before)[NODES])
+static void close_over(order_matrix before)
 {
 	for (int k = 0; k < NODES; k++)
 		for (int a = 0; a < NODES; a++)
-			if (before[a][k])
-				for (int b = 0; b < NODES; b++)
-					before[a][b] |= before[k][b];
+			if (is_before(before, a, k))
+				for (int w = 0; w < NODES / 64; w++)
+					before[a][w] |= before[k][w];
 }
 
 static int call_at(const struct rank *k, uint32_t thread, uint64_t sn)
@@ -24,16 +24,16 @@ struct wait_edge {
 	int from, to;
 };
 
-static uint8_t implied[NODES][NODES];
+static order_matrix implied;
 
-static void program_order(const struct run *r, uint8_t (*before)[NODES])
+static void program_order(const struct run *r, order_matrix before)
 {
-	memset(before, 0, NODES * NODES);
+	memset(before, 0, sizeof(order_matrix));
 	for (int i = 0; i < r->ranks; i++)
 		for (int c = 0; c < r->rank[i].calls; c++) {
-			before[entry_of(i, c)][return_of(i, c)] = 1;
+			put_before(before, entry_of(i, c), return_of(i, c));
 			if (c)
-				before[return_of(i, c - 1)][entry_of(i, c)] = 1;
+				put_before(before, return_of(i, c - 1), entry_of(i, c));
 		}
 }
 
@@ -106,13 +106,13 @@ enum verdict oracle_judge(struct run *r, struct sr_plan *p)
 	close_over(r->before);
 	program_order(r, implied);
 	for (size_t i = 0; i < n; i++)
-		implied[edges[i].from][edges[i].to] = 1;
+		put_before(implied, edges[i].from, edges[i].to);
 	close_over(implied);
 	for (int a = 0; a < NODES; a++)
 		for (int b = 0; b < NODES; b++) {
-			if (r->before[a][b] && !implied[a][b])
+			if (is_before(r->before, a, b) && !is_before(implied, a, b))
 				return MISSING;
-			if (implied[a][b] && !r->before[a][b])
+			if (is_before(implied, a, b) && !is_before(r->before, a, b))
 				return FALSE_ORDER;
 		}
 	for (size_t i = 0; i < n; i++)
