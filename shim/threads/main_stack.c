@@ -41,12 +41,16 @@ uintptr_t sr_main_stack_start(void)
 	return (uintptr_t)__libc_stack_end;
 }
 
-/* No stack is larger. */
-#define STACK_BYTES (1ul << 30)
+/* The kernel leaves at least twice as much below the stack's start, before it maps libraries there, */
+#define STACK_LEAST (64ul << 20)
+/* and no stack is larger than this. */
+#define STACK_MOST (1ul << 30)
+
+static uintptr_t may_grow_to = STACK_LEAST;
 
 bool sr_is_on_main_stack(uintptr_t addr)
 {
-	return sr_main_stack_start() - addr < STACK_BYTES;
+	return sr_main_stack_start() - addr < may_grow_to;
 }
 
 /* A small part of what it may grow to, so that a replay may have another limit. */
@@ -56,7 +60,11 @@ void sr_main_stack_know(void)
 {
 	struct rlimit limit;
 
-	if (sr_syscall(SYS_getrlimit, RLIMIT_STACK, SR_ARG(&limit), 0, 0, 0, 0) || limit.rlim_cur < 4 * KNOWN)
+	if (sr_syscall(SYS_getrlimit, RLIMIT_STACK, SR_ARG(&limit), 0, 0, 0, 0))
+		return;
+	if (limit.rlim_cur > STACK_LEAST)
+		may_grow_to = limit.rlim_cur < STACK_MOST ? limit.rlim_cur : STACK_MOST;
+	if (limit.rlim_cur < 4 * KNOWN)
 		return;
 	sr_self.stack_high = sr_main_stack_start();
 	sr_self.stack_low = sr_self.stack_high - KNOWN;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/verbs/regions.h"
 
+#include <errno.h>
 #include <sreplay/trace.h>
 
 #include "logd/base/lock.h"
+#include "logd/base/page.h"
 #include "logd/base/say.h"
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
@@ -150,6 +152,34 @@ static void claim_faults(void)
 		claim_error = sr_signals_claim(SIGSEGV, sr_exposed_fault);
 }
 
+/*
+ * The first thread's thread-local memory: what the program has there lies beside the shim's and libc's, which a fault's
+ * handler itself uses.  Other threads have theirs on their stacks.
+ */
+static struct {
+	uintptr_t begin, end;
+} first_tls;
+
+#define LIBC_TLS (4ul << 10)   /* of libc's variables, before errno; and of its data of a thread, behind the thread pointer */
+
+static uintptr_t smaller(uintptr_t a, const void *b)
+{
+	return a < (uintptr_t)b ? a : (uintptr_t)b;
+}
+
+static void find_first_tls(void)
+{
+	const uintptr_t pointer = (uintptr_t)__builtin_thread_pointer();
+
+	first_tls.begin = sr_page_down(smaller(smaller(pointer, &sr_self), &errno) - LIBC_TLS);
+	first_tls.end = pointer + LIBC_TLS;
+}
+
+static bool is_in_first_tls(const void *addr, size_t length)
+{
+	return sr_page_down((uintptr_t)addr) < first_tls.end && sr_page_up((uintptr_t)addr + length) > first_tls.begin;
+}
+
 void sr_regions_start(enum sr_regions_mode m, bool patch, bool together)
 {
 	mode = m;
@@ -169,6 +199,7 @@ void sr_regions_start(enum sr_regions_mode m, bool patch, bool together)
 	    .patches = patch,
 	    .together = together,
 	};
+	find_first_tls();
 	claim_faults();
 }
 
@@ -253,7 +284,7 @@ static void note_unwatched(int access)
 
 static enum sr_exposed_refusal expose(void *addr, size_t length)
 {
-	if (sr_stack_is_placed(addr))
+	if (sr_stack_is_placed(addr) || is_in_first_tls(addr, length))
 		return SR_EXPOSED_REFUSED_STACK;
 	return is_ready() ? sr_exposed_add(addr, length) : SR_EXPOSED_REFUSED_BY_KERNEL;
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
 What is registered on the main thread's stack is compared at each call.  Frames of other functions that come to lie there are
-as recorded in a replay, alone and of the group.  On the software device.
+as recorded in a replay, alone and of the group.  So is thread-local memory, beside which libc and the recorder have theirs.
+On the software device.
 
     on_stack.py [RUNS]
 """
@@ -12,10 +13,11 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import Tap, replay
+from harness import BUILD, SREPLAY, Tap, replay, run
 from order import exact, record
 
 RANKS = 3
+SOFTDEV = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "ci", "softdev")
 
 
 def problem(directory, run):
@@ -26,12 +28,24 @@ def problem(directory, run):
     return wrong or exact(directory, trace, outputs)
 
 
+def thread_local(directory):
+    trace = os.path.join(directory, "thread-local.srec")
+    program = os.path.join(BUILD, "tests", "programs", "thread_local")
+    status, out, err = run([SOFTDEV, "--", SREPLAY, "record", "-o", trace, "--", program], 20)
+    if status != 0 or out.count(b"status 0") != 3:
+        return "recorded: %s\n%s%s" % (status, out.decode(), err)
+    status, again, err = replay(trace, 0)
+    return "" if status == 0 and again == out and "0 divergences: exact" in err else "replayed: %s\n%s" % (status, err)
+
+
 def main():
     tap, runs = Tap(), int(sys.argv[1]) if len(sys.argv) > 1 else 2
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         problems = [p for p in (problem(directory, n) for n in range(runs)) if p]
         tap.ok(not problems, "an array on the stack: %d recordings, all replays exact" % runs, "\n".join(problems))
+        wrong = thread_local(directory)
+        tap.ok(not wrong, "thread-local memory: exact", wrong)
     tap.finish()
 
 
