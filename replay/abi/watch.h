@@ -12,7 +12,10 @@
 
 #define SR_WATCH_PAGE 4096u
 
-/* A load of the trace of which it is asked whether it waits (shim/replay/trial.h). */
+/*
+ * A load of the trace that finds something else than it found (shim/replay/trial.h).  Asked is whether it waits then; or, if it finds
+ * these bytes, whether the program comes to a certain access, by its instruction and place, before its thread's next call.
+ */
 #define SR_WATCH_TRIAL_MOST 64u /* bytes */
 
 struct sr_watch_trial {
@@ -20,11 +23,13 @@ struct sr_watch_trial {
 	uint32_t thread, fault;
 	uint32_t length; /* 0: nothing is asked */
 	uint32_t reserved;
+	uint64_t wanted_pc, wanted_begin, wanted_end; /* wanted_pc 0: does it wait?  The load finds what was there before */
+	uint8_t bytes[8];
 };
 
 struct sr_watch_head {
 	uint64_t ranges;
-	struct sr_watch_trial trial; /* if it waits a SR_WATCH_POLL is appended, and nothing else */
+	struct sr_watch_trial trial; /* nothing is appended but a SR_WATCH_POLL if it waits, or a SR_WATCH_REACHED */
 };
 
 struct sr_watch_range {
@@ -49,6 +54,7 @@ enum sr_watch_kind {
 	 * before is not known.  thread SR_WATCH_ALL_THREADS: all threads always run beside each other.
 	 */
 	SR_WATCH_BESIDE,
+	SR_WATCH_REACHED, /* the access that a trial asks for was done */
 };
 
 #define SR_WATCH_ALL_THREADS UINT32_MAX

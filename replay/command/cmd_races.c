@@ -470,6 +470,8 @@ static int find(const struct options *o, struct sr_trace *t)
 			sr_races_free(&r);
 			ret = find_races(&r, t, o->common.quiet, &err);
 		}
+		if (!ret && sr_watches_try_skips(&watches, &r, o->common.dir))
+			goto out;
 	}
 	status = ret ? sr_fail("%s", err.text) : print_all(o, &r);
 out:

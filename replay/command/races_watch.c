@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "replay/analysis/races/skips.h"
 #include "replay/command/command.h"
 
 struct watching {
@@ -257,19 +258,65 @@ bool sr_watches_find(struct sr_race_watches *s, struct sr_race_stacks *stacks, c
 
 /* ------------------------------------------------------------------- trials */
 
-/* Another replay of the load's rank, which has left its recording at the load: whether it was exact is no question. */
+/* Another replay of a rank, which has left its recording at a load: whether it was exact is no question. */
+static int run_trial(struct sr_race_watches *s, const struct sr_race_collecting *how, const char *dir, struct watched_rank *r, uint32_t rank)
+{
+	start_replay(dir, r, how->links->ranks[rank].number, TRIAL_TIMEOUT);
+	wait_for(r);
+	return r->failed ? r->failed : sr_race_watches_read(s, rank, r->file.path);
+}
+
 static int try_load(struct sr_race_watches *s, const struct sr_race_collecting *how, const char *dir, const struct sr_access *load)
 {
 	struct watched_rank r = {0};
 	int ret = open_files(&r);
 
-	if (!ret && !(ret = sr_race_watches_try(load, r.file.path))) {
-		start_replay(dir, &r, how->links->ranks[load->rank].number, TRIAL_TIMEOUT);
-		wait_for(&r);
-		ret = r.failed ? r.failed : sr_race_watches_read(s, load->rank, r.file.path);
-	}
+	if (!ret)
+		ret = sr_race_watches_try(load, r.file.path);
+	if (!ret)
+		ret = run_trial(s, how, dir, &r, load->rank);
 	close_files(&r);
 	return ret;
+}
+
+/* Does the program come to the access, if the load in front of it finds an earlier WRITE?  -errno, 0 or 1. */
+static int try_skip(struct sr_race_watches *s, const struct sr_race_collecting *how, const char *dir, const struct sr_race *race)
+{
+	const bool is_a = race->a.kind == SR_ACCESS_LOAD || race->a.kind == SR_ACCESS_STORE;
+	const struct sr_access *wanted = is_a ? &race->a : &race->b;
+	const size_t before = s->reached;
+	struct watched_rank r = {0};
+	uint8_t bytes[8] = {0};
+	int ret;
+
+	if (!sr_race_skipped_bytes(race->skip, race->skipped, bytes))
+		return 0;
+	ret = open_files(&r);
+	if (!ret)
+		ret = sr_race_watches_try_skip(race->skip, bytes, wanted, r.file.path);
+	if (!ret)
+		ret = run_trial(s, how, dir, &r, wanted->rank);
+	close_files(&r);
+	return ret ? ret : s->reached > before;
+}
+
+int sr_watches_try_skips(struct sr_race_watches *s, struct sr_races *r, const char *dir)
+{
+	size_t kept = 0, tried = 0;
+	int is = 1;
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct sr_race *race = &r->races[i];
+
+		if (race->skip)
+			is = race->severity == SR_RACE_NOTE || tried++ >= TRIALS_MOST ? 0 : try_skip(s, &r->how, dir, race);
+		if (is < 0)
+			return sr_fail("what rank %d does behind a load cannot be found: %s", r->how.links->ranks[race->skip->rank].number, strerror(-is)), is;
+		if (is || !race->skip)
+			r->races[kept++] = *race;
+	}
+	r->n = kept;
+	return 0;
 }
 
 int sr_watches_try(struct sr_race_watches *s, const struct sr_races *r, const char *dir)

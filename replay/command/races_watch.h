@@ -20,4 +20,7 @@ bool sr_watches_find(struct sr_race_watches *s, struct sr_race_stacks *stacks, c
  */
 int sr_watches_try(struct sr_race_watches *s, const struct sr_races *r, const char *dir);
 
+/* Takes out the races behind loads of earlier values (struct sr_race) whose access is not done then, or may not be.  0; -errno after a message. */
+int sr_watches_try_skips(struct sr_race_watches *s, struct sr_races *r, const char *dir);
+
 #endif

@@ -291,6 +291,33 @@ static void print_entry(FILE *out, struct sr_call_sites *sites, const struct sr_
 	print_advice(out, r);
 }
 
+/* The race is behind this load, if it finds an earlier WRITE than in this run. */
+static void print_skip(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race)
+{
+	const struct sr_race_skip *k = race->skip;
+	const struct sr_race_skipped *w = race->skipped;
+
+	if (!k)
+		return;
+	fprintf(out, "  if the load of rank %d after SN %" PRIu64 " (fault %u), at %s,\n", number_of(r, k->rank), k->sn, k->fault,
+		sr_call_sites_address(sites, number_of(r, k->rank), k->pc + 1));
+	fprintf(out, "    finds what rank %d writes at SN %" PRIu64 " and not yet what follows (here it found more at once): the program then goes on to this access, too\n",
+		number_of(r, w->rank), w->sn);
+}
+
+static json_t *skip_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race)
+{
+	const struct sr_race_skip *k = race->skip;
+	const struct sr_race_skipped *w = race->skipped;
+
+	if (!k)
+		return json_null();
+	return json_pack("{s:i, s:I, s:I, s:I, s:o, s:{s:i, s:I, s:I}}", "rank", number_of(r, k->rank), "thread", (json_int_t)k->thread, "sn",
+			 (json_int_t)k->sn, "fault", (json_int_t)k->fault, "place",
+			 sr_json_string(sr_call_sites_address(sites, number_of(r, k->rank), k->pc + 1)), "finds", "rank", number_of(r, w->rank), "thread",
+			 (json_int_t)w->thread, "sn", (json_int_t)w->sn);
+}
+
 void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race,
 		   size_t number)
 {
@@ -314,6 +341,7 @@ void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races
 	print_found(out, &contents.a, contents.a_reads, &contents.other);
 	sr_race_access_print(out, sites, r, &race->b, race->stack_b);
 	print_found(out, &contents.b, contents.b_reads, &contents.other);
+	print_skip(out, sites, r, race);
 	print_bounds(out, sites, r, race);
 	for (size_t i = 0; *(words = sr_race_doubt_words(race->doubts, i)); i++)
 		fprintf(out, "  only possible: %s\n", words);
@@ -344,12 +372,12 @@ json_t *sr_race_json(struct sr_call_sites *sites, const struct sr_races *r, cons
 
 	for (size_t i = 0; *(words = sr_race_doubt_words(race->doubts, i)); i++)
 		json_array_append_new(reasons, json_string(words));
-	return json_pack("{s:I, s:s, s:s, s:s, s:I, s:{s:i, s:o, s:I, s:o, s:b}, s:[o, o], s:o, s:o, s:[o, o], s:o, s:o}", "id", (json_int_t)number,
+	return json_pack("{s:I, s:s, s:s, s:s, s:I, s:{s:i, s:o, s:I, s:o, s:b}, s:[o, o], s:o, s:o, s:[o, o], s:o, s:o, s:o}", "id", (json_int_t)number,
 			 "severity", sr_race_severity_word(race->severity), "class", sr_race_class_word(race->class),
 			 "evidence", sr_race_evidence_word(race->evidence), "count", (json_int_t)race->count, "memory",
 			 "rank", number_of(r, race->a.owner), "address", sr_json_address(race->begin), "length",
 			 (json_int_t)(race->end - race->begin), "registered", region_json(sites, r, race),
 			 "relaxed", race->a.is_relaxed || race->b.is_relaxed, "accesses", sr_race_access_json(sites, r, &race->a),
 			 sr_race_access_json(sites, r, &race->b), "reasons", reasons, "in_order", bounds_json(sites, r, race), "values",
-			 content_json(&contents.a), content_json(&contents.b), "other_order", other_json(&contents), "entered", entry_json(sites, r, race));
+			 content_json(&contents.a), content_json(&contents.b), "other_order", other_json(&contents), "entered", entry_json(sites, r, race), "earlier", skip_json(sites, r, race));
 }

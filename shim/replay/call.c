@@ -455,5 +455,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 {
 	if (sr_trial_has_begun())
 		return sr_trial_call(t, n, a);
+	if (sr_trial_awaits_access(t))
+		sr_trial_end();
 	return is_idle_again(t, n, a) ? poll_idly(t) : answer(t, n, a, site);
 }

@@ -38,11 +38,20 @@ void sr_trial_start(const struct sr_watch_trial *question)
 		return;
 	trial.pages = pages;
 	trial.asked = *question;
+	if (question->wanted_pc) {
+		memcpy(trial.old, question->bytes, sizeof(question->bytes));
+		trial.is_old_known = question->length <= sizeof(question->bytes);
+	}
 }
 
 bool sr_trial_has_begun(void)
 {
-	return trial.has_begun;
+	return trial.has_begun && !trial.asked.wanted_pc;
+}
+
+bool sr_trial_awaits_access(const struct sr_thread *t)
+{
+	return trial.has_begun && trial.asked.wanted_pc && t->number == trial.asked.thread;
 }
 
 void __attribute__((noreturn)) sr_trial_end(void)
@@ -93,10 +102,11 @@ void sr_trial_values(const struct sr_thread *t, uint64_t fault, struct sr_expose
 {
 	int copies = 0;
 
-	if (!trial.asked.length || trial.has_begun)
+	if (!trial.asked.length || sr_trial_has_begun())
 		return;
-	keep_old(values, values_n);
-	if (!is_load_asked(t, fault))
+	if (!trial.asked.wanted_pc)
+		keep_old(values, values_n);
+	if (!trial.has_begun && !is_load_asked(t, fault))
 		return;
 	/* Nothing is known to have been there before. */
 	if (!trial.is_old_known)
@@ -106,6 +116,12 @@ void sr_trial_values(const struct sr_thread *t, uint64_t fault, struct sr_expose
 		if (overlaps(&values[i]) && copies < 2)
 			change_value(&values[i], trial.pages[copies++]);
 	trial.has_begun = true;
+}
+
+bool sr_trial_wants(const struct sr_watch_access *a)
+{
+	return trial.has_begun && a->pc == trial.asked.wanted_pc && a->thread == trial.asked.thread &&
+	       a->address < trial.asked.wanted_end && trial.asked.wanted_begin < a->address + a->length;
 }
 
 bool sr_trial_asks(const struct sr_watch_access *load)

@@ -36,7 +36,7 @@ static struct {
 
 void sr_watch_put(const struct sr_watch_access *a)
 {
-	if (reports.is_trial && !(a->kind == SR_WATCH_POLL && sr_trial_asks(a)))
+	if (reports.is_trial && a->kind != SR_WATCH_REACHED && !(a->kind == SR_WATCH_POLL && sr_trial_asks(a)))
 		return;
 	sr_syscall(SYS_write, reports.fd, SR_ARG(a), sizeof(*a), 0, 0, 0);
 }
@@ -98,7 +98,8 @@ static bool is_poll(const struct sr_watched *p, struct recent *r, const struct s
 	r->in_vain = is_repeated && r->found == found ? r->in_vain + 1 : 0;
 	r->found = found;
 	r->calls = reports.calls;
-	return is_repeated && (again || r->in_vain >= IN_VAIN);
+	/* What it has loaded in between is not known of a page whose loads are not all seen. */
+	return is_repeated && ((again && !p->is_unseen) || r->in_vain >= IN_VAIN);
 }
 
 /* Was the same access reported since the last event?  Then nothing has come between the two. */
@@ -119,10 +120,22 @@ static bool is_recent(const struct sr_watched *p, const struct sr_watch_access *
 	return false;
 }
 
+/* The access that a trial asks for. */
+static void __attribute__((noreturn)) report_reached(const struct sr_watch_access *a)
+{
+	struct sr_watch_access reached = *a;
+
+	reached.kind = SR_WATCH_REACHED;
+	sr_watch_put(&reached);
+	sr_trial_end();
+}
+
 void sr_watch_report(const struct sr_watched *p, const struct sr_watch_access *a)
 {
 	struct sr_watch_access full = *a;
 
+	if (reports.is_trial && (a->kind == SR_WATCH_LOAD || a->kind == SR_WATCH_STORE) && sr_trial_wants(a))
+		report_reached(a);
 	if (is_recent(p, a))
 		return;
 	full.bytes = bytes_at(sr_watch_bytes(p), a);

@@ -210,4 +210,6 @@ void sr_race_run_free(struct sr_race_run *r)
 	free(r->calls);
 	free(r->benign);
 	free(r->findings);
+	free(r->skips);
+	free(r->skipped);
 }

@@ -125,6 +125,8 @@ struct sr_clocked_order {
 struct sr_sampled {
 	uint64_t begin, end;
 	uint32_t from;
+	bool is_skip; /* the first load of them has skipped these WRITEs */
+	struct sr_race_skip skip;
 };
 
 /* An atomic, or a WRITE of a word: one of those that change locks (locks.h). */

@@ -420,6 +420,13 @@ static uint8_t asks_about(uint8_t marks)
 	return (marks & BEFORE_A && !(marks & SURELY_BEFORE_B) ? AFTER_B : 0) | (marks & BEFORE_B && !(marks & SURELY_BEFORE_A) ? AFTER_A : 0);
 }
 
+bool sr_race_is_moment_before(struct sr_race_doubts *d, uint32_t before, uint32_t moment)
+{
+	memset(d->marks, 0, d->r->model.moments_n);
+	mark_before(d, moment, IS_SURE, BEFORE_A);
+	return has_mark(d, before, BEFORE_A);
+}
+
 bool sr_race_comes_before(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b)
 {
 	uint32_t at;

@@ -41,6 +41,9 @@ uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct s
 /* For two accesses that no order of the model orders. */
 void sr_race_find_bounds(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b, struct sr_race_bounds *bounds);
 
+/* Does this moment come before that one in every run in which values come from where they came from? */
+bool sr_race_is_moment_before(struct sr_race_doubts *d, uint32_t before, uint32_t moment);
+
 /* Does a come before b in every run, whatever b reads? */
 bool sr_race_comes_before(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b);
 

@@ -8,6 +8,7 @@
 #include "replay/analysis/races/borders.h"
 #include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/flight.h"
+#include "replay/analysis/races/skips.h"
 #include "replay/analysis/races/stored_reads.h"
 
 /* If nothing says that it was a post's, the order is on all that the CPU has stored until the next event. */
@@ -226,12 +227,21 @@ static void take_unseen(struct sr_collect *c, size_t rank, const struct sr_watch
 		c->m->is_full = true;
 }
 
-static void follow_sampled(struct sr_collect *c, const struct sr_collected_rank *r, const struct sr_watch_access *w,
+static void follow_sampled(struct sr_collect *c, struct sr_collected_rank *r, const struct sr_watch_access *w,
 			   uint32_t moment)
 {
-	for (size_t i = 0; i < r->sampled_n; i++)
-		if (is_sample_of(&r->sampled[i], w))
-			sr_model_order(c->m, r->sampled[i].from, moment, SR_SURE, true);
+	const struct sr_position at = {.thread = w->thread, .sn = w->sn, .fault = w->fault};
+
+	for (size_t i = 0; i < r->sampled_n; i++) {
+		struct sr_sampled *s = &r->sampled[i];
+
+		if (!is_sample_of(s, w))
+			continue;
+		sr_model_order(c->m, s->from, moment, SR_SURE, true);
+		if (s->is_skip && sr_collect_add_skip(c, &s->skip, &at, w->pc, moment))
+			c->m->is_full = true;
+		s->is_skip = false;
+	}
 }
 
 static uint64_t call_before(const struct sr_watch_access *w)

@@ -8,6 +8,7 @@
 #include <infiniband/verbs.h>
 
 #include "logd/base/checksum.h"
+#include "logd/base/opcodes.h"
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/keymap.h"
 #include "replay/analysis/races/image.h"
@@ -301,7 +302,18 @@ static void collect(const struct sr_race_producers *p, const struct piece *q, ui
 		qsort(c->at, c->n, sizeof(*c->at), by_place);
 }
 
-static void pass_row(struct sr_race_producers *p, struct row *r, const struct written *seen, bool is_whole)
+/* A row has them in the order of their queue. */
+static void keep_skipped(const struct written *a, const struct written *seen, struct sr_race_producing *found)
+{
+	if (a->is_past || a == seen || a->w.begin != seen->w.begin || a->w.end != seen->w.end || a->w.begin / WORD != (a->w.end - 1) / WORD ||
+	    !(sr_op(a->w.opcode) & SR_OP_CHANGES) || sr_op(a->w.opcode) & SR_OP_ATOMIC)
+		return;
+	if (found->skipped_n == SR_SKIPPED_MOST)
+		memmove(found->skipped, found->skipped + 1, --found->skipped_n * sizeof(found->skipped[0]));
+	found->skipped[found->skipped_n++] = (uint32_t)a->w.number;
+}
+
+static void pass_row(struct sr_race_producers *p, struct row *r, const struct written *seen, bool is_whole, struct sr_race_producing *found)
 {
 	uint32_t kept = 0;
 
@@ -309,8 +321,10 @@ static void pass_row(struct sr_race_producers *p, struct row *r, const struct wr
 		struct written *a = &p->all[r->at[i]];
 
 		if (a->w.queue == seen->w.queue && a->w.begin >= seen->w.begin && a->w.end <= seen->w.end &&
-		    (a->w.place < seen->w.place || (a == seen && is_whole)))
+		    (a->w.place < seen->w.place || (a == seen && is_whole))) {
+			keep_skipped(a, seen, found);
 			a->is_past = true;
+		}
 		if (!a->is_past)
 			r->at[kept++] = r->at[i];
 	}
@@ -318,16 +332,17 @@ static void pass_row(struct sr_race_producers *p, struct row *r, const struct wr
 }
 
 /* The owner has seen this one: those before it on its queue, and itself if it was seen whole, will not come again. */
-static void pass(struct sr_race_producers *p, struct piece *q, uint64_t number, const struct written *seen, bool is_whole)
+static void pass(struct sr_race_producers *p, struct piece *q, uint64_t number, const struct written *seen, bool is_whole,
+		 struct sr_race_producing *found)
 {
 	const uint64_t begin = number * PIECE;
 	const size_t first = seen->w.begin > begin ? word_of(seen->w.begin) : 0,
 		     last = seen->w.end < begin + PIECE ? word_of(seen->w.end - 1) : WORDS - 1;
 	uint64_t left = q->used & UINT64_MAX << first & UINT64_MAX >> (WORDS - 1 - last);
 
-	pass_row(p, &q->wide, seen, is_whole);
+	pass_row(p, &q->wide, seen, is_whole, found);
 	for (; left; left &= left - 1)
-		pass_row(p, &q->words[__builtin_ctzll(left)], seen, is_whole);
+		pass_row(p, &q->words[__builtin_ctzll(left)], seen, is_whole, found);
 }
 
 /* Is it the next one back in a row of its queue, of which the last one is kept?  Then it takes the place of the first one so far. */
@@ -377,7 +392,7 @@ uint64_t sr_race_producers_next(struct sr_race_producers *p, uint32_t owner, uin
 	struct piece *q = piece_of(p, owner, address / PIECE, false);
 	uint64_t end = address + length, piece_end = (address / PIECE + 1) * PIECE;
 	const struct written *seen;
-	uint8_t was[PIECE];
+	uint8_t was[PIECE], word[WORD];
 	bool is_same;
 
 	if (end > piece_end)
@@ -385,6 +400,10 @@ uint64_t sr_race_producers_next(struct sr_race_producers *p, uint32_t owner, uin
 	collect(p, q, address, &end, by, found, &c);
 	sr_image_get(&p->image, owner, address, was, end - address);
 	is_same = !memcmp(was, data, end - address);
+	found->skipped_n = 0;
+	found->word = address / WORD * WORD;
+	sr_image_get(&p->image, owner, found->word, word, WORD);
+	memcpy(&found->before, word, WORD);
 	if (!by && sr_image_put(&p->image, owner, address, data, end - address))
 		return 0;
 	for (size_t i = 0; i < c.n; i++)
@@ -396,6 +415,6 @@ uint64_t sr_race_producers_next(struct sr_race_producers *p, uint32_t owner, uin
 	found->is_certain &= found->is_from_requests;
 	seen = !by && found->is_certain ? of_number(p, found->fits[0]) : NULL;
 	if (seen)
-		pass(p, q, address / PIECE, seen, seen->w.end - seen->w.begin <= 8 || (address <= seen->w.begin && seen->w.end <= end));
+		pass(p, q, address / PIECE, seen, seen->w.end - seen->w.begin <= 8 || (address <= seen->w.begin && seen->w.end <= end), found);
 	return end - address;
 }

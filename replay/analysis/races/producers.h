@@ -14,6 +14,8 @@
 #include <stdint.h>
 
 #define SR_PRODUCERS_MOST 16
+/* Of more WRITEs of one word that nobody has seen, the first ones are forgotten. */
+#define SR_SKIPPED_MOST 256
 
 struct sr_race_producers;
 
@@ -47,6 +49,14 @@ struct sr_race_producing {
 	bool is_certain;  /* there is exactly one, and no CPU can have left the bytes */
 	bool is_untouched; /* they are as they were, and no request can have changed them */
 	bool is_from_requests; /* no store of the owner's CPU left the bytes */
+
+	/*
+	 * If it is certain: WRITEs of the same word, by the same queue, that came between the bytes that were there before and these, the
+	 * first one first.  The owner's CPU may have found any of them.
+	 */
+	uint32_t skipped[SR_SKIPPED_MOST]; /* requests */
+	size_t skipped_n;
+	uint64_t word, before; /* that word, and what it was */
 };
 
 struct sr_race_producers *sr_race_producers_new(void);

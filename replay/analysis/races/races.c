@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <infiniband/verbs.h>
-
-#include "logd/base/opcodes.h"
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/races/doubts.h"
+#include "replay/analysis/races/earlier.h"
 #include "replay/analysis/races/flags.h"
 #include "replay/analysis/races/polls.h"
 #include "replay/analysis/races/sweep.h"
@@ -46,61 +44,6 @@ static uint64_t key_of_pair(const struct finding *f, const struct sr_access *a, 
 	const uint64_t x = (uint64_t)(a - all), y = (uint64_t)(b - all);
 
 	return x < y ? x << 32 | y : y << 32 | x;
-}
-
-/* ------------------------------------------------------------------ classes */
-
-static bool is_window(const struct sr_access *a)
-{
-	return a->kind == SR_ACCESS_GATHER || a->kind == SR_ACCESS_SCATTER || a->kind == SR_ACCESS_RECV;
-}
-
-/* A lock that compare-and-swap takes is given back by a WRITE of its word. */
-static bool is_lock_word(const struct sr_access *write, const struct sr_access *lock)
-{
-	return write->kind == SR_ACCESS_WRITE && lock->kind == SR_ACCESS_ATOMIC &&
-	       lock->opcode == IBV_WR_ATOMIC_CMP_AND_SWP && write->begin == lock->begin && write->end == lock->end;
-}
-
-/* The last word of a longer WRITE, for which the rank waits, or may wait for all that is known of it. */
-static bool is_last_word(const struct sr_races *r, const struct sr_access *write, const struct sr_access *load)
-{
-	const bool is_replayed = r->how.watches && !(r->how.watches->doubts[load->rank] & SR_DOUBT_REPLAY);
-
-	return sr_race_is_tail(write, load) || (!is_replayed && sr_race_may_be_awaited(write, load));
-}
-
-/* Whether a load waits is known only if the rank was watched: find_flags(). */
-static bool is_flag(const struct sr_races *r, const struct sr_access *a, const struct sr_access *b)
-{
-	if (r->how.memory == SR_MODEL_DEVICE && (is_last_word(r, a, b) || is_last_word(r, b, a)))
-		return true;
-	return sr_race_is_word(a, b) || sr_race_is_word(b, a);
-}
-
-static enum sr_race_class class_of(const struct sr_races *r, const struct sr_access *a, const struct sr_access *b)
-{
-	if (a->kind == SR_ACCESS_RELEASE || b->kind == SR_ACCESS_RELEASE)
-		return SR_RACE_LIFETIME;
-	if (a->kind == SR_ACCESS_MESSAGE)
-		return SR_RACE_MESSAGE;
-	if (a->queue != SR_NO_QUEUE && a->queue == b->queue && (sr_op(a->opcode) | sr_op(b->opcode)) & SR_OP_SCATTERS)
-		return SR_RACE_FENCE;
-	if (is_window(a) || is_window(b))
-		return SR_RACE_IN_FLIGHT;
-	if (is_flag(r, a, b) || is_lock_word(a, b) || is_lock_word(b, a))
-		return SR_RACE_SYNC;
-	if (a->kind == SR_ACCESS_WRITE && b->kind == SR_ACCESS_WRITE && a->begin == b->begin && a->end == b->end &&
-	    a->checksum && a->checksum == b->checksum)
-		return SR_RACE_SAME_VALUE;
-	return SR_RACE_DATA;
-}
-
-enum sr_race_severity sr_race_severity_of(const struct sr_race *r)
-{
-	if (r->evidence == SR_RACE_POSSIBLE || r->class == SR_RACE_SAME_VALUE || r->class == SR_RACE_SYNC)
-		return SR_RACE_NOTE;
-	return r->evidence >= SR_RACE_OBSERVED ? SR_RACE_ERROR : SR_RACE_WARNING;
 }
 
 /* ------------------------------------------------------------------- races */
@@ -216,7 +159,7 @@ static struct sr_race race_of(const struct finding *f, const struct sr_access *a
 
 	r.begin = a->begin > b->begin ? a->begin : b->begin;
 	r.end = a->end < b->end ? a->end : b->end;
-	r.class = class_of(f->r, a, b);
+	r.class = sr_race_class_of(f->r, a, b);
 	r.stack_a = sr_race_stack_of(f->r, &r.a);
 	r.stack_b = sr_race_stack_of(f->r, &r.b);
 	return r;
@@ -246,18 +189,26 @@ static int index_pairs(struct finding *f)
 	return err;
 }
 
+/* Which of the races it is like; r->n: none. */
+static size_t find_alike(const struct sr_races *r, const struct sr_race *found)
+{
+	size_t i = 0;
+
+	while (i < r->n && !is_alike(&r->races[i], found))
+		i++;
+	return i;
+}
+
 static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered,
 		      uint16_t doubts)
 {
 	struct finding *f = argument;
 	struct sr_race found = race_of(f, a, b);
 	struct sr_race *r = NULL;
-	size_t i = 0;
+	const size_t i = find_alike(f->r, &found);
 
 	if (keep_pair(f, a, b, unordered == SR_SURE))
 		return -ENOMEM;
-	while (i < f->r->n && !is_alike(&f->r->races[i], &found))
-		i++;
 	r = i < f->r->n ? &f->r->races[i] : add(f, &found);
 	if (!r)
 		return -ENOMEM;
@@ -275,14 +226,50 @@ static int take_found(void *argument, const struct sr_access *a, const struct sr
 	return 0;
 }
 
+/* ---------------------------------------------- behind loads of earlier values */
+
+/* One race for all pairs that are alike, with the one that is likeliest to be done: the program is run up to it once more. */
+static int take_earlier(void *argument, const struct sr_race_earlier_pair *p)
+{
+	struct finding *f = argument;
+	struct sr_races *r = f->r;
+	struct sr_race found = race_of(f, p->is_cpu_first ? &p->cpu : &p->other, p->is_cpu_first ? &p->other : &p->cpu), *known;
+	const size_t i = find_alike(r, &found);
+
+	known = i < r->n ? &r->races[i] : NULL;
+	found.skip = p->skip;
+	found.skipped = &r->run.skipped[p->skipped];
+	found.lead = p->lead;
+	found.count = known ? known->count + 1 : 1;
+	if (known && known->skip)
+		known->count++;
+	if (known && (!known->skip || known->lead >= found.lead))
+		return 0;
+	if (!sr_race_may_find(f->doubts, &r->run, p->skip, p->skipped))
+		return 0;
+	if (weigh(f, &found, p->unordered, p->doubts) < 0)
+		return -ENOMEM;
+	if (!known && !(known = add(f, &found)))
+		return -ENOMEM;
+	*known = found;
+	return 0;
+}
+
+/* Only a replay tells which races are (sr_watches_try()). */
+static int find_earlier(struct finding *f)
+{
+	const struct sr_race_earlier e = {.run = &f->r->run, .doubts = f->r->run.skips_n ? doubts_of(f) : NULL, .found = take_earlier, .origin = origin_of, .argument = f};
+
+	if (!f->r->run.skips_n || !f->r->stacks)
+		return 0;
+	return e.doubts ? sr_race_find_earlier(&e) : -ENOMEM;
+}
+
 /* ----------------------------------------------------------------- locksets */
 
 static bool is_found(const struct finding *f, const struct sr_race *found)
 {
-	for (size_t i = 0; i < f->r->n; i++)
-		if (is_alike(&f->r->races[i], found))
-			return true;
-	return false;
+	return find_alike(f->r, found) < f->r->n;
 }
 
 static uint64_t key_of_race(struct finding *f, const struct sr_race *r)
@@ -415,13 +402,19 @@ static bool is_of_known_race(const struct asked *q, const struct sr_access *a, c
 	return false;
 }
 
+/* Another flag, whose changes and loads are unordered anyway, in other pairs: that one more of them is, is no use of this word. */
+static bool is_of_known_flag(const struct asked *q, const struct sr_access *a, const struct sr_access *b)
+{
+	return sr_race_class_of(q->f->r, a, b) == SR_RACE_SYNC && is_of_known_race(q, a, b);
+}
+
 /*
  * What a READ found may order what the reader changes behind it: that is what flags are for.  (Two values that are read one after
  * the other order each other's READs, too; and other flags that are waited for, as those of a barrier, are raised behind any READ.)
  */
 static bool is_behind_read(const struct asked *q, const struct sr_access *a, const struct sr_access *b)
 {
-	const bool is_awaited_flag = class_of(q->f->r, a, b) == SR_RACE_SYNC && (a->is_polled || b->is_polled || b->kind == SR_ACCESS_ATOMIC);
+	const bool is_awaited_flag = sr_race_class_of(q->f->r, a, b) == SR_RACE_SYNC && (a->is_polled || b->is_polled || b->kind == SR_ACCESS_ATOMIC);
 
 	return (b->kind == SR_ACCESS_WRITE || b->kind == SR_ACCESS_ATOMIC) && !is_awaited_flag;
 }
@@ -436,6 +429,8 @@ static bool is_known(const void *argument, const struct sr_access *a, const stru
 	if (is_at_words(q, a, b) || is_at_words(q, b, a))
 		return true;
 	if (sr_keymap_get(&q->f->known, key_of_pair(q->f, a, b), &was_doubtful) && !(is_read && was_doubtful && unordered != SR_SURE))
+		return true;
+	if (is_of_known_flag(q, a, b))
 		return true;
 	return is_read && (unordered == SR_SURE || !is_behind_read(q, a, b) || is_of_known_race(q, a, b));
 }
@@ -534,6 +529,8 @@ static int search(struct sr_races *r)
 		ret = sr_sweep(&r->run.model, &sweep);
 	if (!ret)
 		sr_races_explain_changes(r);
+	if (!ret)
+		ret = find_earlier(&f);
 	if (!ret)
 		ret = find_flags(&f);
 	if (!ret && r->how.consistency)

@@ -44,6 +44,10 @@ struct sr_race {
 	struct sr_race_entry entry; /* with SR_DOUBT_OUTSIDE */
 	struct sr_race_bounds bounds;
 	bool has_bounds; /* false: they were not looked for */
+	/* Not NULL: it is one if this load finds what that WRITE left, and the program then does the access all the same: sr_watches_try(). */
+	const struct sr_race_skip *skip;
+	const struct sr_race_skipped *skipped;
+	int64_t lead;
 };
 
 struct sr_races {
@@ -62,6 +66,8 @@ struct sr_races {
 /* 0, or -errno and a sentence.  To be freed in both cases. */
 int sr_races_find(struct sr_races *r, struct sr_error *err);
 void sr_races_free(struct sr_races *r);
+
+enum sr_race_class sr_race_class_of(const struct sr_races *r, const struct sr_access *a, const struct sr_access *b);
 
 /* Its stack, in r->stacks; 0: not known. */
 uint64_t sr_race_stack_of(const struct sr_races *r, const struct sr_access *a);

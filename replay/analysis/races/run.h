@@ -17,6 +17,27 @@ struct sr_race_border {
 	bool is_value; /* a value of the recorded ranks, but it is not known which request left it */
 };
 
+/* A WRITE that a load has not found, since a later one was there: struct sr_race_skip. */
+struct sr_race_skipped {
+	uint64_t checksum, sn;
+	uint32_t landing, place; /* place: in its queue */
+	uint32_t rank, thread;
+};
+
+/*
+ * A load found what a WRITE had left in a word.  WRITEs before it, of the same queue, had come since the word was seen last: in another
+ * run the load may find what one of them leaves.
+ */
+struct sr_race_skip {
+	uint64_t word, before, found; /* an aligned word; before: what was there when it was seen last */
+	uint64_t begin, end;          /* of the WRITEs */
+	uint64_t sn, pc;              /* of the load */
+	size_t first;                 /* in `skipped`, in the order in which they came */
+	uint32_t n, queue;
+	uint32_t rank, thread, fault, moment;
+	uint32_t landing, place; /* of the WRITE that it found */
+};
+
 /* A call of a rank: the lane of its moment has the rank's number. */
 struct sr_race_call {
 	uint64_t sn;
@@ -44,6 +65,10 @@ struct sr_race_run {
 	size_t calls_n, calls_room;
 	struct sr_race_border *borders;
 	size_t borders_n, borders_room;
+	struct sr_race_skip *skips;
+	size_t skips_n, skips_room;
+	struct sr_race_skipped *skipped;
+	size_t skipped_n, skipped_room;
 	struct sr_race_benign *benign;
 	size_t benign_n, benign_room;
 	struct sr_process_counts counts;

@@ -11,6 +11,7 @@
 #include "replay/analysis/races/borders.h"
 #include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/positions.h"
+#include "replay/analysis/races/skips.h"
 #include "sreplay/trace.h"
 
 /* Has the instruction itself loaded some of these bytes? */
@@ -132,13 +133,28 @@ static bool has_ended_before(const void *argument, uint64_t number, uint64_t oth
 static void note_sampled(struct sr_collect *c, const struct sr_value *v, uint64_t address, uint64_t length,
 			 const struct sr_race_producing *found)
 {
-	bool is_sampled = found->is_certain && !is_loaded(v, address, length);
+	const bool is_sampled = found->is_certain && !is_loaded(v, address, length);
+	struct sr_sampled s = {.begin = address, .end = address + length, .from = SR_NO_MOMENT};
 
-	if (c->how->watches && v->is_exposed && !is_gather(v))
-		sr_collect_sampled(c, v->rank,
-				   &(struct sr_sampled){address, address + length,
-							is_sampled ? c->requests[found->fits[0] - 1].r.landing
-								   : SR_NO_MOMENT});
+	if (!c->how->watches || !v->is_exposed || is_gather(v))
+		return;
+	if (is_sampled) {
+		s.from = c->requests[found->fits[0] - 1].r.landing;
+		s.is_skip = sr_collect_skip(c, (uint32_t)v->rank, found, &s.skip);
+	}
+	sr_collect_sampled(c, v->rank, &s);
+}
+
+/* It found the last one of several WRITEs of a word. */
+static int note_skip(struct sr_collect *c, const struct sr_value *v, uint64_t address, uint64_t length, const struct sr_race_producing *found,
+		     uint32_t reader)
+{
+	const struct sr_position at = {.thread = v->at.thread, .sn = v->at.sn, .fault = v->at.fault};
+	struct sr_race_skip s;
+
+	if (!v->is_exposed || !is_loaded(v, address, length) || !sr_collect_skip(c, (uint32_t)v->rank, found, &s))
+		return 0;
+	return sr_collect_add_skip(c, &s, &at, v->site, reader);
 }
 
 /* May the CPU of the memory's owner have left some of the bytes? */
@@ -203,6 +219,8 @@ static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t own
 		if (!n)
 			return -ENOMEM;
 		note_sampled(c, v, address + done, n, &found);
+		if (note_skip(c, v, address + done, n, &found, reader))
+			return -ENOMEM;
 		if (!is_gather(v) && note_finding(c, v, owner, done, n, address + done, &found, by, reader))
 			return -ENOMEM;
 		err = is_gather(v) ? take_gathered(c, v, &found)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/run.h"
 
 #define WORD 8
 /* Of a READ so many words are looked at. */
@@ -33,6 +34,9 @@ static int take(struct sr_race_watches *s, uint32_t rank, const struct sr_watch_
 	switch (found->kind) {
 	case SR_WATCH_POLL:
 		return sr_keymap_put(&s->polls, found->pc, 1);
+	case SR_WATCH_REACHED:
+		s->reached++;
+		return 0;
 	case SR_WATCH_BESIDE:
 		return sr_keymap_put(&s->beside, key_of_piece(rank, found->thread, found->sn), 1);
 	default:
@@ -321,4 +325,22 @@ int sr_race_watches_try(const struct sr_access *load, const char *path)
 						     .length = (uint32_t)(load->end - load->begin)}};
 
 	return write_question(&head, &range, path);
+}
+
+int sr_race_watches_try_skip(const struct sr_race_skip *s, const uint8_t bytes[8], const struct sr_access *wanted, const char *path)
+{
+	struct sr_watch_range ranges[] = {{s->begin, s->end}, {wanted->begin, wanted->end}};
+	struct sr_watch_head head = {.trial = {.sn = s->sn,
+					       .address = s->begin,
+					       .pc = s->pc,
+					       .thread = s->thread,
+					       .fault = s->fault,
+					       .length = (uint32_t)(s->end - s->begin),
+					       .wanted_pc = wanted->pc,
+					       .wanted_begin = wanted->begin,
+					       .wanted_end = wanted->end}};
+
+	memcpy(head.trial.bytes, bytes, sizeof(head.trial.bytes));
+	head.ranges = join(ranges, 2);
+	return write_question(&head, ranges, path);
 }

@@ -24,6 +24,7 @@ struct sr_race_watches {
 	size_t n, room;
 	size_t *next;    /* by the first of each rank and thread: how many were given */
 	uint16_t *doubts; /* by rank: SR_DOUBT_* */
+	size_t reached; /* trials that came to the access that they were to (struct sr_watch_trial) */
 	bool are_partial; /* other code may have accessed the memory, too (hooked.h) */
 	struct sr_keymap beside; /* pieces of a thread's code between two calls during which others ran (SR_WATCH_BESIDE) */
 	struct sr_keymap stored; /* words that a rank's CPU stored to */
@@ -75,5 +76,9 @@ bool sr_race_watches_is_poll(const struct sr_race_watches *s, uint64_t pc);
 int sr_race_watches_ask(const struct sr_race_model *m, uint32_t rank, const char *path);
 /* ... for the replay that tries whether this load waits.  0 or -errno. */
 int sr_race_watches_try(const struct sr_access *load, const char *path);
+
+struct sr_race_skip;
+/* ... whether the program comes to this access if the load of a skip finds these bytes. */
+int sr_race_watches_try_skip(const struct sr_race_skip *s, const uint8_t bytes[8], const struct sr_access *wanted, const char *path);
 
 #endif
