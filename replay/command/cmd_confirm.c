@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "logd/trace/reader.h"
 #include "replay/command/command.h"
@@ -239,29 +238,6 @@ static bool find_noise(const struct options *o, const struct sr_confirming *x,
 	return fine;
 }
 
-/* The ranks agree by a file that they map: that works on one node. */
-static void say_other_nodes(const struct sr_confirm_order *o, const struct sr_confirm *wanted)
-{
-	char here[256] = "";
-	struct sr_error err;
-	struct sr_trace *t;
-
-	if (!o->tries || o->is_forced || gethostname(here, sizeof(here) - 1) ||
-	    sr_trace_open(&t, o->o.trace, &err))
-		return;
-	for (int i = 0; i < 2; i++) {
-		const json_t *process = sr_trace_process(t, wanted->side[i].rank);
-		const char *host = json_string_value(json_object_get(process, "hostname"));
-
-		if (!process)
-			sr_note("rank %d was not recorded in this run", wanted->side[i].rank);
-		else if (host && strcmp(host, here))
-			sr_note("rank %d ran on %s: both accesses have to be made on this node, %s",
-				wanted->side[i].rank, host, here);
-	}
-	sr_trace_close(t);
-}
-
 /* False: a run could not be made. */
 static bool confirm(const struct options *o, const struct sr_confirming *x, json_t *race,
 		    struct sr_confirm_found *f)
@@ -281,7 +257,8 @@ static bool confirm(const struct options *o, const struct sr_confirming *x, json
 		if (o->order[i] && !force(o, x, &wanted, name[i], i, &w[i], &f->order[i]))
 			return false;
 		f->is_confirmed |= confirms(&f->order[i], i);
-		say_other_nodes(&f->order[i], &wanted);
+		if (f->order[i].tries && !f->order[i].is_forced)
+			sr_confirm_explain(&f->order[i].why, x, &f->order[i].o);
 		/* The way by which the one order was reached is likely the one for the other. */
 		if (!i && f->order[0].is_forced)
 			w[1] = w[0];
@@ -329,6 +306,8 @@ static bool take_race(const struct options *o, const struct sr_confirming *x, js
 	fflush(stdout);
 	*any |= f.is_confirmed;
 	sr_run_differences_free(&f.differs);
+	for (int i = 0; i < 2; i++)
+		sr_confirm_why_free(&f.order[i].why);
 	return fine;
 }
 

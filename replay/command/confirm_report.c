@@ -52,15 +52,24 @@ static json_t *side_json(const struct sr_confirm_side *s)
 			 (json_int_t)s->value_n, "landed", s->landed);
 }
 
+static json_t *why_json(const struct sr_confirm_why *w)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < w->n; i++)
+		json_array_append_new(list, json_string(w->words[i]));
+	return list;
+}
+
 static json_t *order_json(const struct sr_confirm_order *o, const char *name)
 {
 	char *trace = strrchr(o->o.trace, '/');
 
-	return json_pack("{s:s, s:b, s:i, s:f, s:f, s:s, s:i, s:[o, o]}", "order", name, "forced",
+	return json_pack("{s:s, s:b, s:i, s:f, s:f, s:s, s:i, s:[o, o], s:o}", "order", name, "forced",
 			 o->is_forced, "tries", o->tries, "held_ms", (double)o->held_ns / 1e6, "ms",
 			 (double)o->ns / 1e6, "trace", trace ? trace + 1 : "", "status",
 			 o->o.status, "accesses", side_json(&o->o.c.side[0]),
-			 side_json(&o->o.c.side[1]));
+			 side_json(&o->o.c.side[1]), "why_not", why_json(&o->why));
 }
 
 static json_t *differences_json(const struct sr_run_difference *d, size_t n)
@@ -119,6 +128,8 @@ static void print_order(const struct sr_confirm_order *o, int which, char *const
 		       ", b %" PRIu64 " and %" PRIu64 "\n",
 		       (uint64_t)s[0].seen, (uint64_t)s[0].held, (uint64_t)s[1].seen,
 		       (uint64_t)s[1].held);
+		for (size_t i = 0; i < o->why.n; i++)
+			printf("    %s\n", o->why.words[i]);
 		return;
 	}
 	printf("  %s: forced in run %d, exit status %d, races%s\n", names[which], o->tries,

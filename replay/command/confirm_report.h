@@ -8,6 +8,7 @@
 
 #include "replay/command/confirm_compare.h"
 #include "replay/command/confirm_run.h"
+#include "replay/command/confirm_why.h"
 
 /* An order: ab (0) or ba (1). */
 struct sr_confirm_order {
@@ -16,6 +17,7 @@ struct sr_confirm_order {
 	int tries;
 	uint64_t held_ns, ns;        /* of the last try */
 	struct sr_confirm_outcome o; /* of the last try */
+	struct sr_confirm_why why;   /* it was not forced */
 };
 
 struct sr_confirm_found {

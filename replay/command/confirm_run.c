@@ -133,8 +133,8 @@ static bool run(const struct sr_confirming *x, struct sr_confirm_outcome *o, con
 	o->ns = now_ns() - began;
 	o->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 	if (stat(o->trace, &st))
-		return !sr_fail("the run of %s recorded nothing (its exit status is %d): %s has "
-				"what it printed",
+		return !sr_fail("the run of %s recorded nothing (its exit status is %d; it has to be the line that "
+				"starts the job): %s has what it printed",
 				x->command[0], o->status, o->output);
 	return true;
 }

@@ -174,6 +174,22 @@ def failures(tap, directory):
     status, _, err = run([SREPLAY, "confirm", "--live-files", trace, "--", "touch", touched], SECONDS)
     tap.ok(status == 125 and "recorded nothing" in err and os.path.exists(touched), "a command without verbs; --live-files", err)
 
+def reasons(tap, directory):
+    """An order that is not reached: the report says why, and what to do."""
+    out, trace = fresh(os.path.join(directory, "out")), os.path.join(directory, "reasons.srec")
+    words = ["races", "write-write-racing"]
+    run([SOFTDEV, "--"] + job(out, words, 3, trace), SECONDS)
+    run([SREPLAY, "races", "-q", trace], SECONDS)
+    whole = job(out, words, 3, trace)
+    bare = whole[:7] + whole[9:] # without the recorder of each rank
+    for text, command, expected in (("no rank has a recorder", bare, "rank 1 was not recorded, only 1 of the 3 ranks"),
+                                    ("too few ranks", job(out, words, 2, trace), "had 2 ranks, the recording 3"),
+                                    ("another program", job(out, ["races", "write-write-none"], 3, trace), "never came to the place of a before it ended"),
+                                    ("no job", ["true"], "it has to be the line that starts the job")):
+        status, found, err = run([SOFTDEV, "--", SREPLAY, "confirm", "--json", "--live-files", "--order", "ab", "--tries", "1", trace, "--"] + command, SECONDS)
+        why = [w for line in found.decode().splitlines() for w in json.loads(line)["confirmation"]["orders"][0]["why_not"]]
+        tap.ok(status in (0, 125) and expected in err + " ".join(why), "confirm says why: " + text, "%s %s %s" % (status, why, err))
+
 
 if __name__ == "__main__":
-    run_functions([steal, kinds, instructions, wrapped, ordered, failures])
+    run_functions([steal, kinds, instructions, wrapped, ordered, failures, reasons])
