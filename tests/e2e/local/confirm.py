@@ -181,7 +181,7 @@ def reasons(tap, directory):
     run([SOFTDEV, "--"] + job(out, words, 3, trace), SECONDS)
     run([SREPLAY, "races", "-q", trace], SECONDS)
     whole = job(out, words, 3, trace)
-    bare = whole[:7] + whole[9:] # without the recorder of each rank
+    bare = whole[:7] + whole[10:] # without the recorder of each rank
     for text, command, expected in (("no rank has a recorder", bare, "rank 1 was not recorded, only 1 of the 3 ranks"),
                                     ("too few ranks", job(out, words, 2, trace), "had 2 ranks, the recording 3"),
                                     ("another program", job(out, ["races", "write-write-none"], 3, trace), "never came to the place of a before it ended"),
