@@ -284,16 +284,25 @@ static int try_skip(struct sr_race_watches *s, const struct sr_race_collecting *
 {
 	const bool is_a = race->a.kind == SR_ACCESS_LOAD || race->a.kind == SR_ACCESS_STORE;
 	const struct sr_access *wanted = is_a ? &race->a : &race->b;
+	const struct sr_race_skip *k = race->skip;
+	struct sr_watch_trial trial = {.sn = k->sn,
+				       .address = k->begin,
+				       .pc = k->pc,
+				       .thread = k->thread,
+				       .fault = k->fault,
+				       .length = (uint32_t)(k->end - k->begin),
+				       .wanted_pc = wanted->pc,
+				       .wanted_begin = wanted->begin,
+				       .wanted_end = wanted->end};
 	const size_t before = s->reached;
 	struct watched_rank r = {0};
-	uint8_t bytes[8] = {0};
 	int ret;
 
-	if (!sr_race_skipped_bytes(race->skip, race->skipped, bytes))
+	if (!sr_race_skipped_bytes(k, race->skipped, trial.bytes))
 		return 0;
 	ret = open_files(&r);
 	if (!ret)
-		ret = sr_race_watches_try_skip(race->skip, bytes, wanted, r.file.path);
+		ret = sr_race_watches_try_access(&trial, r.file.path);
 	if (!ret)
 		ret = run_trial(s, how, dir, &r, wanted->rank);
 	close_files(&r);

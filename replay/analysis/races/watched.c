@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "replay/analysis/log/grow.h"
-#include "replay/analysis/races/run.h"
 
 #define WORD 8
 /* Of a READ so many words are looked at. */
@@ -327,20 +326,11 @@ int sr_race_watches_try(const struct sr_access *load, const char *path)
 	return write_question(&head, &range, path);
 }
 
-int sr_race_watches_try_skip(const struct sr_race_skip *s, const uint8_t bytes[8], const struct sr_access *wanted, const char *path)
+int sr_race_watches_try_access(const struct sr_watch_trial *trial, const char *path)
 {
-	struct sr_watch_range ranges[] = {{s->begin, s->end}, {wanted->begin, wanted->end}};
-	struct sr_watch_head head = {.trial = {.sn = s->sn,
-					       .address = s->begin,
-					       .pc = s->pc,
-					       .thread = s->thread,
-					       .fault = s->fault,
-					       .length = (uint32_t)(s->end - s->begin),
-					       .wanted_pc = wanted->pc,
-					       .wanted_begin = wanted->begin,
-					       .wanted_end = wanted->end}};
+	struct sr_watch_range ranges[] = {{trial->address, trial->address + trial->length}, {trial->wanted_begin, trial->wanted_end}};
+	struct sr_watch_head head = {.trial = *trial};
 
-	memcpy(head.trial.bytes, bytes, sizeof(head.trial.bytes));
 	head.ranges = join(ranges, 2);
 	return write_question(&head, ranges, path);
 }

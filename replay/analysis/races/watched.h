@@ -77,8 +77,7 @@ int sr_race_watches_ask(const struct sr_race_model *m, uint32_t rank, const char
 /* ... for the replay that tries whether this load waits.  0 or -errno. */
 int sr_race_watches_try(const struct sr_access *load, const char *path);
 
-struct sr_race_skip;
-/* ... whether the program comes to this access if the load of a skip finds these bytes. */
-int sr_race_watches_try_skip(const struct sr_race_skip *s, const uint8_t bytes[8], const struct sr_access *wanted, const char *path);
+/* ... whether the program comes to an access. */
+int sr_race_watches_try_access(const struct sr_watch_trial *trial, const char *path);
 
 #endif

@@ -175,7 +175,7 @@ def lifetime(tap, directory, name):
         tap.ok("not exact" not in err, "memory that is unmapped while it is registered: the watched replays are exact", err)
         nothing = os.path.join(directory, "nothing")
         with open(nothing, "wb") as f:
-            f.write(bytes(48)) # struct sr_watch_head
+            f.write(bytes(80)) # struct sr_watch_head
         status, _, err = run([SREPLAY, "replay", "--rank", "0", "--watch", nothing, trace], SECONDS)
         tap.ok("0 divergences: exact" in err, "a replay with nothing to watch is exact", "%s %s" % (status, err))
 
