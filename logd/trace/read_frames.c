@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -127,17 +128,43 @@ int sr_stream_next_header(struct sr_stream *s, struct sr_frame_header *h)
 	return 1;
 }
 
+/* Buffers grow with the frames, which most traces have small ones of: a sanitizer marks all of a buffer. */
+static int make_room(struct sr_stream *s, unsigned char **buffer, uint32_t *room, uint32_t need)
+{
+	const uint32_t twice = *room < SR_FRAME_MAX_RAW / 2 ? *room * 2 : SR_FRAME_MAX_RAW;
+
+	if (*buffer && need <= *room)
+		return 0;
+	if (need < twice)
+		need = twice;
+	free(*buffer);
+	*buffer = malloc(need + 1);
+	*room = *buffer ? need : 0;
+	return *buffer ? 0 : sr_stream_note(s, -ENOMEM, "no memory to read a frame");
+}
+
+static void swap_buffers(struct sr_stream *s)
+{
+	unsigned char *frame = s->stored;
+	uint32_t room = s->stored_room;
+
+	s->stored = s->frame;
+	s->stored_room = s->frame_room;
+	s->frame = frame;
+	s->frame_room = room;
+}
+
 static int decode(struct sr_stream *s, const struct sr_frame_header *h)
 {
 	int err;
 
 	if (is_raw(h)) {
-		unsigned char *raw = s->stored;
-
-		s->stored = s->frame;
-		s->frame = raw;
+		swap_buffers(s);
 		return 0;
 	}
+	err = make_room(s, &s->frame, &s->frame_room, h->raw_bytes);
+	if (err)
+		return err;
 	err = sr_frame_decode(h, s->stored, s->frame);
 	if (err == -ENOMEM)
 		return sr_stream_note(s, err, "no memory to decode a frame");
@@ -213,6 +240,9 @@ int sr_stream_load_frame(struct sr_stream *s)
 	sr_stream_remember_place(s);
 	ret = sr_stream_next_header(s, &h);
 	if (ret <= 0)
+		return ret;
+	ret = make_room(s, &s->stored, &s->stored_room, h.stored_bytes);
+	if (ret)
 		return ret;
 	n = sr_stream_read_at(s, s->stored, h.stored_bytes, s->at.offset + sizeof(h));
 	if (n < 0)

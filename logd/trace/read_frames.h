@@ -29,6 +29,7 @@ struct sr_stream {
 
 	unsigned char *stored; /* as read */
 	unsigned char *frame;  /* decoded */
+	uint32_t stored_room, frame_room;
 	uint32_t frame_bytes, frame_used;
 	uint64_t frame_offset, frame_position; /* in the file, in the ring */
 	uint64_t next_sn;

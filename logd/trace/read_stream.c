@@ -385,14 +385,6 @@ static int check_stream_header(struct sr_stream *s, struct sr_trace *t, int32_t 
 	return 0;
 }
 
-static int allocate(struct sr_stream *s)
-{
-	s->stored = malloc(SR_FRAME_MAX_RAW);
-	s->frame = malloc(SR_FRAME_MAX_RAW);
-	s->stride = 1;
-	return s->stored && s->frame ? 0 : -ENOMEM;
-}
-
 int sr_stream_open(struct sr_stream **stream, struct sr_trace *t, int32_t rank, uint32_t thread,
 		   struct sr_error *err)
 {
@@ -404,6 +396,7 @@ int sr_stream_open(struct sr_stream **stream, struct sr_trace *t, int32_t rank, 
 	if (!s)
 		return sr_error_set(err, -ENOMEM, "no memory to open a stream");
 	s->fd = -1;
+	s->stride = 1;
 	if (!sr_trace_process_id(t, rank)) {
 		ret = sr_error_set(err, -ENOENT, "%s has no rank %d", sr_trace_dir(t), rank);
 		goto fail;
@@ -417,11 +410,7 @@ int sr_stream_open(struct sr_stream **stream, struct sr_trace *t, int32_t rank, 
 				   sr_safe_reason(s->fd));
 		goto fail;
 	}
-	ret = allocate(s);
-	if (ret)
-		sr_error_set(err, ret, "no memory to read %s", s->path);
-	if (!ret)
-		ret = check_stream_header(s, t, rank, thread, err);
+	ret = check_stream_header(s, t, rank, thread, err);
 	if (ret)
 		goto fail;
 	s->next_sn = s->at.sn;
