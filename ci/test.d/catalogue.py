@@ -22,7 +22,7 @@ TIERS = {
 USUAL = ("fast", "local", "sanitized", "rxe")
 # In a tier, but not in full: full has a longer one that covers it.
 SHORT = "short"
-# Reads the source tree only: with sanitizers it would be the same test.
+# Reads the source tree or help texts only: with sanitizers, for which sreplay would be compiled again, it is the same test.
 SOURCE = "source"
 # Sleeps for most of its time; uses a processor for less than half of it.
 SLEEPS = "sleeps"

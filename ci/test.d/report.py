@@ -49,7 +49,7 @@ class Report:
     def finish(self):
         """Prints the end; the exit status."""
         self.heading("the end")
-        print("the slowest:")
+        print("%.0f s of CPU; the slowest:" % sum(result.cpu for _, result in self.results))
         for name, result in sorted(self.results, key=lambda r: -r[1].seconds)[:SLOWEST]:
             print("  %6.1f s, of CPU %6.1f s  %s" % (result.seconds, result.cpu, name))
         failed = [(name, result.failed) for name, result in self.results if result.failed]
