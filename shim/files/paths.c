@@ -106,7 +106,9 @@ long sr_open_without_links(int dirfd, const char *given, int flags, unsigned int
 	};
 	long fd = -ELOOP;
 
-	if (atomic_load_explicit(&links_can_be_refused, memory_order_relaxed) && make_full(dirfd, given, path, size))
+	/* What is given for a file without a name is its directory. */
+	if (atomic_load_explicit(&links_can_be_refused, memory_order_relaxed) && !(flags & __O_TMPFILE) &&
+	    make_full(dirfd, given, path, size))
 		fd = sr_syscall(SYS_openat2, dirfd, SR_ARG(given), SR_ARG(&how), sizeof(how), 0, 0);
 	if (fd == -ENOSYS)
 		sr_paths_restrict();

@@ -112,7 +112,7 @@ static inline uintptr_t next_page(uintptr_t at)
 /* Makes the table reach the range.  -ENOMEM. */
 int page_table_reach(uintptr_t begin, uintptr_t end);
 
-/* Calls what() for each run of exposed pages. */
+/* Calls what() for runs of exposed pages, in any order; a long one comes in parts. */
 void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end));
 
 /* The addresses of open pages, in the order of their opening. */

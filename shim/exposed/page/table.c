@@ -32,39 +32,75 @@ int page_table_init(void)
 	return 0;
 }
 
+/*
+ * Behind a chunk's entries: which blocks of it regions were in.  A walk reads no others, as each child that is forked does one:
+ * the entries of a whole chunk are some megabytes.
+ */
+#define BLOCK_PAGES 64ul
+#define BLOCKS      (CHUNK_PAGES / BLOCK_PAGES)
+
+struct reached {
+	uint64_t blocks[BLOCKS / 64];
+	uintptr_t base;    /* the chunk's first address */
+	struct page *next; /* the chunk that was made before it */
+};
+
+static struct page *newest;
+
+static struct reached *reached_of(struct page *chunk)
+{
+	return (struct reached *)(chunk + CHUNK_PAGES);
+}
+
+static struct page *make_chunk(uintptr_t base)
+{
+	struct page *chunk = sr_sys_mmap(NULL, CHUNK_PAGES * sizeof(*chunk) + sizeof(struct reached), PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (sr_sys_is_error(chunk))
+		return NULL;
+	reached_of(chunk)->base = base;
+	reached_of(chunk)->next = newest;
+	newest = chunk;
+	atomic_store_explicit(&page_chunks[base / CHUNK_BYTES], chunk, memory_order_release);
+	return chunk;
+}
+
 int page_table_reach(uintptr_t begin, uintptr_t end)
 {
-	for (uintptr_t i = begin / CHUNK_BYTES; i <= (end - 1) / CHUNK_BYTES; i++) {
-		struct page *chunk;
+	for (uintptr_t at = begin & ~(BLOCK_PAGES * PAGE - 1); at < end; at += BLOCK_PAGES * PAGE) {
+		struct page *chunk = page_chunks[at / CHUNK_BYTES];
+		size_t block = at % CHUNK_BYTES / PAGE / BLOCK_PAGES;
 
-		if (page_chunks[i])
-			continue;
-		chunk = sr_sys_mmap(NULL, CHUNK_PAGES * sizeof(*chunk), PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (sr_sys_is_error(chunk))
+		if (!chunk && !(chunk = make_chunk(at & ~(CHUNK_BYTES - 1))))
 			return -ENOMEM;
-		atomic_store_explicit(&page_chunks[i], chunk, memory_order_release);
+		reached_of(chunk)->blocks[block / 64] |= 1ull << block % 64;
 	}
 	return 0;
 }
 
-void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end))
+static void walk_block(uintptr_t base, void (*what)(uintptr_t begin, uintptr_t end))
 {
+	const struct page *pages = page_at(base);
 	uintptr_t begin = 0;
 
-	for (uintptr_t i = 0; page_chunks && i < CHUNKS; i++) {
-		uintptr_t base = i * CHUNK_BYTES;
+	for (size_t n = 0; n < BLOCK_PAGES; n++) {
+		bool exposed = pages[n].state != PAGE_NONE;
 
-		for (size_t n = 0; page_chunks[i] && n < CHUNK_PAGES; n++) {
-			bool exposed = page_chunks[i][n].state != PAGE_NONE;
-
-			if (exposed && !begin)
-				begin = base + n * PAGE;
-			if (exposed && n < CHUNK_PAGES - 1)
-				continue;
-			if (begin)
-				what(begin, base + (n + exposed) * PAGE);
-			begin = 0;
-		}
+		if (exposed && !begin)
+			begin = base + n * PAGE;
+		if (exposed && n < BLOCK_PAGES - 1)
+			continue;
+		if (begin)
+			what(begin, base + (n + exposed) * PAGE);
+		begin = 0;
 	}
+}
+
+void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end))
+{
+	for (struct page *chunk = newest; chunk; chunk = reached_of(chunk)->next)
+		for (size_t block = 0; block < BLOCKS; block++)
+			if (reached_of(chunk)->blocks[block / 64] >> block % 64 & 1)
+				walk_block(reached_of(chunk)->base + block * BLOCK_PAGES * PAGE, what);
 }

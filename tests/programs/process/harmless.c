@@ -119,6 +119,9 @@ static void names(void)
 	say("named", linkat(AT_FDCWD, path, d, "named", AT_SYMLINK_FOLLOW));
 	show("d/named");
 	close(fd);
+	fd = open("d", O_TMPFILE | O_RDWR, 0600); /* it never has a name */
+	say("temporary", write(fd, "no name\n", 8));
+	close(fd);
 	close(d);
 }
 
