@@ -103,15 +103,12 @@ void sr_client_stop_rings(struct sr_client *c, int error)
 				sr_ring_stop(c->areas[i]->at[slot], error);
 }
 
+/* Each child that is forked does this: it touches no ring, as each would be a page fault. */
 static void free_area(struct sr_client_area *a)
 {
-	struct sr_ring ring;
-
-	for (uint32_t slot = 0; slot < a->area.slots; slot++) {
-		if (a->at[slot] &&
-		    !sr_area_ring(&a->area, slot, SR_RING_PRODUCER, a->at[slot], &ring))
-			sr_ring_detach(&ring);
-	}
+	for (uint32_t slot = 0; slot < a->area.slots; slot++)
+		if (a->at[slot])
+			sr_ring_unmap(a->at[slot], a->area.ring_bytes);
 	sr_area_detach(&a->area);
 	sr_sys_munmap(a, sizeof(*a));
 }

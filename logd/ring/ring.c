@@ -168,10 +168,15 @@ void sr_ring_renew(struct sr_ring *r)
 	become(r, SR_RING_PRODUCER);
 }
 
+void sr_ring_unmap(struct sr_ring_shared *at, size_t data_bytes)
+{
+	sr_sys_munmap(at, mapped_bytes(data_bytes));
+}
+
 void sr_ring_detach(struct sr_ring *r)
 {
 	if (r->shared)
-		sr_sys_munmap(r->shared, mapped_bytes(r->mask + 1));
+		sr_ring_unmap(r->shared, r->mask + 1);
 	r->shared = NULL;
 }
 

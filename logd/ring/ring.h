@@ -144,6 +144,9 @@ void sr_ring_renew(struct sr_ring *r);
 /* Unmaps the ring.  The other side does not notice: see sr_ring_close. */
 void sr_ring_detach(struct sr_ring *r);
 
+/* The same of a ring of which only its place is known, without a look at it. */
+void sr_ring_unmap(struct sr_ring_shared *at, size_t data_bytes);
+
 /* ---- producer ---- */
 
 /*
