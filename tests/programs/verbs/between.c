@@ -425,6 +425,7 @@ static void heap_forked(void)
 }
 
 static __thread char of_thread[8192];
+static int registering;
 
 static void *register_own(void *unused)
 {
@@ -434,16 +435,23 @@ static void *register_own(void *unused)
 		CHECK(own && !ibv_dereg_mr(own), "thread-local memory cannot be registered");
 		sched_yield();
 	}
+	__atomic_sub_fetch(&registering, 1, __ATOMIC_SEQ_CST);
 	return unused;
 }
 
-/* A thread registers the pages where the kernel notes on which processor it runs. */
+/*
+ * A thread registers the pages where the kernel notes on which processor it runs.  Who joins it meanwhile would wait at a page
+ * that the device replaces, and is not woken.
+ */
 static void thread_local(void)
 {
 	pthread_t threads[2];
 
+	registering = 2;
 	for (int i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, register_own, NULL);
+	while (__atomic_load_n(&registering, __ATOMIC_SEQ_CST))
+		usleep(1000);
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "loopback_qp.h"
 
@@ -19,6 +20,7 @@ static __thread char memory[BYTES];
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 static struct ibv_qp *qp[2];
+static int written;
 
 static void need(int good, const char *what)
 {
@@ -72,6 +74,7 @@ static void write_own(int n)
 static void *thread(void *unused)
 {
 	write_own(3);
+	__atomic_store_n(&written, 1, __ATOMIC_SEQ_CST);
 	return unused;
 }
 
@@ -86,5 +89,8 @@ int main(void)
 	write_own(1);
 	write_own(2);
 	need(!pthread_create(&other, NULL, thread, NULL), "thread");
+	/* The device replaces the page at which pthread_join waits. */
+	while (!__atomic_load_n(&written, __ATOMIC_SEQ_CST))
+		usleep(1000);
 	return pthread_join(other, NULL);
 }
