@@ -6,11 +6,12 @@
  * If that memory is exposed there, the kernel finds its user mapping protected, or a snapshot.  The
  * bytes that count are in the backing mapping, which lies at the same distance in every recorded
  * process.  Whether a page of a peer is exposed is not known here, so the backing mapping is tried
- * first.
+ * first.  While the peer moves a page from one to the other, it can be reached at neither.
  */
 #include <errno.h>
 #include <stdbool.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
@@ -92,23 +93,45 @@ static long transfer_some(struct transfer *t, bool backing)
 	return n;
 }
 
-/* Changes between the two mappings wherever one ends. */
+/* 20 us, and twice as long each time: 80 ms in all, for a peer that lost its processor while it moved the page. */
+#define WAITS 12
+
+static void wait_for_peer(int n)
+{
+	const struct timespec pause = {0, 20000l << n};
+
+	sr_syscall(SYS_nanosleep, SR_ARG(&pause), 0, 0, 0, 0, 0);
+}
+
+/* Goes on with the mapping that was right before. */
+static long transfer_either(struct transfer *t, bool *backing)
+{
+	long n = transfer_some(t, *backing);
+
+	if (n > 0)
+		return n;
+	*backing = !*backing;
+	return transfer_some(t, *backing);
+}
+
+/* What is at neither place after the last wait is not there.  This process's own pages are not waited for. */
 static long transfer(struct transfer *t)
 {
-	bool backing = true, failed_before = false;
+	const int most = t->pid == sr_sys_getpid() ? 0 : WAITS;
+	int waits = 0;
+	bool backing = true;
 	long total = 0, n = 0;
 
 	while (t->here.left && t->there.left) {
-		n = transfer_some(t, backing);
+		n = transfer_either(t, &backing);
 		if (n > 0) {
 			total += n;
-			failed_before = false;
-			continue;
-		}
-		if (failed_before)
+			waits = 0;
+		} else if (n == -EFAULT && waits < most) {
+			wait_for_peer(waits++);
+		} else {
 			break;
-		failed_before = true;
-		backing = !backing;
+		}
 	}
 	return total ? total : n;
 }

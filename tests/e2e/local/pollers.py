@@ -24,7 +24,7 @@ def problem(program, directory, case, n):
     recorded = run([SREPLAY, "record", "-q", "-o", trace, "--", program, case], SECONDS, env=ENVIRONMENT)
     if recorded[0] or not recorded[1]:
         return "recorded: %s %s %s" % recorded
-    status, out, err = run([SREPLAY, "replay", "--timeout", "20", trace], SECONDS)
+    status, out, err = run([SREPLAY, "replay", "--timeout", "20", "--rank", "0", trace], SECONDS)
     if status or out != recorded[1] or "0 divergences: exact" not in err:
         return "replayed: %s %s (%s) %s" % (status, out, recorded[1], err)
     return ""

@@ -17,6 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "loopback_qp.h"
 
@@ -105,26 +108,70 @@ static void *write_meanwhile(void *unused)
 	return NULL;
 }
 
+static struct ibv_pd *open_domain(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context = list && *list ? ibv_open_device(*list) : NULL;
+	struct ibv_pd *pd = context ? ibv_alloc_pd(context) : NULL;
+
+	CHECK(pd);
+	return pd;
+}
+
+static void read_of_parent(void *to, const void *from, size_t size)
+{
+	struct iovec here = {to, size}, there = {(void *)(uintptr_t)from, size};
+
+	CHECK(process_vm_readv(getppid(), &here, 1, &there, 1, 0) == (ssize_t)size);
+}
+
+/* A child that reads its parent's pages, as UCX's cma does, while these change between the two mappings. */
+static pid_t start_reader(void)
+{
+	pid_t child = fork();
+	bool ended = false;
+	uint64_t word;
+
+	if (child)
+		return child;
+	/* It takes part, too. */
+	CHECK(ibv_reg_mr(open_domain(), aligned_alloc(PAGE, PAGE), PAGE, ACCESS));
+	for (uint64_t n = 0; !ended; n++) {
+		read_of_parent(&sums, &sums, sizeof(sums));
+		if (sums)
+			read_of_parent(&word, sums + n % PAGES * PAGE / sizeof(*sums), sizeof(word));
+		read_of_parent(&ended, &done, sizeof(ended));
+	}
+	_exit(0);
+}
+
+static void end_reader(pid_t child)
+{
+	int status;
+
+	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
 static const struct {
 	const char *name;
 	void (*round)(uint64_t);
 	bool meanwhile; /* another thread has a peer write */
+	bool read;      /* a child reads meanwhile */
 } cases[] = {
-    {"fill", fill, false},
-    {"change", change, false},
-    {"add-fetched", add_fetched, false},
-    {"peer-between", peer_between, false},
-    {"peer-meanwhile", change, true},
+    {"fill", fill, false, false},
+    {"change", change, false, false},
+    {"add-fetched", add_fetched, false, false},
+    {"peer-between", peer_between, false, false},
+    {"peer-meanwhile", change, true, false},
+    {"child-reads", change, false, true},
 };
 
 static void set_up(void)
 {
 	static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *context = list && *list ? ibv_open_device(*list) : NULL;
-	struct ibv_pd *pd = context ? ibv_alloc_pd(context) : NULL;
+	struct ibv_pd *pd = open_domain();
 
-	CHECK(pd && (cq = ibv_create_cq(context, 16, NULL, NULL, 0)));
+	CHECK(cq = ibv_create_cq(pd->context, 16, NULL, NULL, 0));
 	CHECK(sums = aligned_alloc(PAGE, 3 * PAGES * PAGE));
 	memset(sums, 0, 3 * PAGES * PAGE);
 	fetched = sums + WORDS;
@@ -148,17 +195,22 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint64_t hash = 0;
 		pthread_t writer;
+		pid_t reader = 0;
 
 		if (argc < 2)
 			puts(cases[i].name);
 		if (argc < 2 || strcmp(argv[1], cases[i].name))
 			continue;
+		/* A process that has opened a device has no children that are recorded. */
+		CHECK(!cases[i].read || (reader = start_reader()) > 0);
 		set_up();
 		CHECK(!cases[i].meanwhile || !pthread_create(&writer, NULL, write_meanwhile, NULL));
 		for (uint64_t round = 0; round < ROUNDS; round++)
 			cases[i].round(round);
 		atomic_store(&done, true);
 		CHECK(!cases[i].meanwhile || !pthread_join(writer, NULL));
+		if (reader)
+			end_reader(reader);
 		for (size_t word = 0; word < WORDS; word++)
 			hash = (hash ^ sums[word]) * 0x9e3779b97f4a7c15ull + 1;
 		printf("%s: %016lx\n", argv[1], hash);
