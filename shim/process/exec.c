@@ -119,6 +119,15 @@ void sr_exec_replayed(const struct sr_exec *e, void *site)
 	sr_leave(&sr_self, before);
 }
 
+static int execute_unrecorded(struct exec *e)
+{
+	size_t room = e->what.envp ? sr_image_preload_room(e->what.envp) : 0;
+
+	if (room)
+		e->what.envp = sr_image_preload(e->what.envp, alloca(room));
+	return e->run(e);
+}
+
 static int execute(struct exec *e, void *site)
 {
 	struct sr_thread *t = &sr_self;
@@ -126,7 +135,9 @@ static int execute(struct exec *e, void *site)
 	enum sr_heap before;
 	bool is_noted;
 
-	if (!sr_engine || t->depth || !e->what.path)
+	if (!sr_engine)
+		return execute_unrecorded(e);
+	if (t->depth || !e->what.path)
 		return e->run(e);
 	is_noted = sr_engine->executes && sr_exec_is_readable(&e->what);
 	if (is_noted)

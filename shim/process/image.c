@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/process/image.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -258,6 +259,57 @@ char **sr_image_environment(char *const *envp, const struct sr_image_origin *nex
 		made[n + count] = NULL;
 	}
 	sr_free(added.p);
+	return made;
+}
+
+static size_t length(char *const *strings)
+{
+	size_t n = 0;
+
+	while (strings && strings[n])
+		n++;
+	return n;
+}
+
+/* Not from this process's LD_PRELOAD, in which env(1) has already put the other one. */
+static const char *own_library(void)
+{
+	Dl_info self;
+
+	return dladdr((void *)own_library, &self) ? self.dli_fname : "";
+}
+
+static bool names_trace(char *const *envp)
+{
+	for (; *envp; envp++)
+		if (is_named(*envp, sr_setting_variable(SR_SETTING_TRACE)))
+			return true;
+	return false;
+}
+
+size_t sr_image_preload_room(char *const *envp)
+{
+	const char *preload = find(envp, PRELOAD "=");
+	size_t n;
+
+	if (!preload || find_library(preload, &n) || !names_trace(envp))
+		return 0;
+	return (length(envp) + 1) * sizeof(*envp) + sizeof(PRELOAD "=:") + strlen(own_library()) + strlen(preload);
+}
+
+char **sr_image_preload(char *const *envp, void *room)
+{
+	const char *preload = find(envp, PRELOAD "=");
+	size_t n = length(envp);
+	char **made = room, *text = (char *)(made + n + 1);
+
+	/* The last one counts; what stands before it is the program's. */
+	for (size_t i = 0; i <= n; i++)
+		made[i] = i < n && envp[i] + sizeof(PRELOAD) == preload ? text : envp[i];
+	text = stpcpy(text, PRELOAD "=");
+	text = stpcpy(text, own_library());
+	text = stpcpy(text, *preload ? ":" : "");
+	stpcpy(text, preload);
 	return made;
 }
 

@@ -42,6 +42,14 @@ void sr_image_end_environment(void);
 char **sr_image_environment(char *const *envp, const struct sr_image_origin *next);
 
 /*
+ * A process that is not recorded, as the shell of a wrapper script: the next program is to be recorded (it has the variable of the
+ * trace), but was given an LD_PRELOAD of its own.  Returns the bytes that sr_image_preload() needs; 0: there is nothing to do.
+ */
+size_t sr_image_preload_room(char *const *envp);
+/* Makes there the environment with our library in front.  Without memory of its own: it may be a child of vfork. */
+char **sr_image_preload(char *const *envp, void *room);
+
+/*
  * Appends what is recorded of an exec, and compared in a replay, as strings with their 0: path, number
  * of arguments, arguments, number of variables, checksum of the environment (a shell tries one
  * directory of PATH after the other).

@@ -152,6 +152,16 @@ def randomised(place):
     return len({place.run([HOSTILE, "addresses"]).stdout for _ in range(4)}) > 1
 
 
+def wrapped(tap, place):
+    """A script that gives the program a preloaded library of its own."""
+    for how, script in (("exec", "LD_PRELOAD=libm.so.6 exec %s"), ("fork", "LD_PRELOAD=libm.so.6 %s; exit $?"),
+                        ("env", "exec env LD_PRELOAD=libm.so.6 %s")):
+        recorded = place.record("wrapped-" + how, ["sh", "-c", script % " ".join(WATCH)])
+        status, out, err = replay(place.trace("wrapped-" + how), 0)
+        tap.ok(recorded.returncode == status == 3 and out == recorded.stdout and "exact" in err,
+               "a wrapper script sets LD_PRELOAD (%s): recorded and replayed all the same" % how, (recorded, status, out, err))
+
+
 def plain_start(tap, place):
     if not randomised(place):
         tap.ok(True, "plain start # SKIP addresses are not randomised here")
@@ -298,6 +308,7 @@ def main():
         direct_verbs(tap, place)
         interposed(tap, place)
         old_versions(tap, place)
+        wrapped(tap, place)
         plain_start(tap, place)
         plain_start_oddities(tap, place)
         inertness(tap, place)
