@@ -240,14 +240,21 @@ static size_t put_added(struct sr_buf *b, char *const *envp, const struct sr_ima
 	return count;
 }
 
+static size_t length(char *const *strings)
+{
+	size_t n = 0;
+
+	while (strings && strings[n])
+		n++;
+	return n;
+}
+
 char **sr_image_environment(char *const *envp, const struct sr_image_origin *next)
 {
 	struct sr_buf added = {0};
-	size_t n = 0, count = put_added(&added, envp, next);
+	const size_t n = length(envp), count = put_added(&added, envp, next);
 	char **made, *text;
 
-	while (envp && envp[n])
-		n++;
 	made = added.p ? sr_alloc((n + count + 1) * sizeof(*made) + added.len) : NULL;
 	if (made) {
 		text = (char *)(made + n + count + 1);
@@ -260,15 +267,6 @@ char **sr_image_environment(char *const *envp, const struct sr_image_origin *nex
 	}
 	sr_free(added.p);
 	return made;
-}
-
-static size_t length(char *const *strings)
-{
-	size_t n = 0;
-
-	while (strings && strings[n])
-		n++;
-	return n;
 }
 
 /* Not from this process's LD_PRELOAD, in which env(1) has already put the other one. */
@@ -315,11 +313,7 @@ char **sr_image_preload(char *const *envp, void *room)
 
 static void put_count(struct sr_buf *b, char *const *strings)
 {
-	uint64_t n = 0;
-
-	while (strings && strings[n])
-		n++;
-	put_number(b, n);
+	put_number(b, length(strings));
 	put_end(b);
 }
 
