@@ -60,7 +60,7 @@ static bool store_parts(ucontext_t *uc, const struct insn *insn)
 
 	if (insn->class != INSN_VECTOR_STORE)
 		word_store(v, word_value(insn, *decode_register(uc, insn->reg)), insn->size);
-	else if (!vector_get(uc, insn->reg, insn->upper, v, insn->size))
+	else if (!vector_get(uc, insn->reg, insn->from, v, insn->size))
 		return false;
 	parts_of(parts, insn);
 	for (int i = 0; i < 2; from += parts[i++].n) {

@@ -15,7 +15,7 @@ bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VE
 	char *to = backing_of(p, insn->address);
 
 	if (insn->class == INSN_VECTOR_STORE) {
-		if (!vector_get(uc, insn->reg, insn->upper, v, insn->size))
+		if (!vector_get(uc, insn->reg, insn->from, v, insn->size))
 			return false;
 		word_copy(to, v, insn->size);
 	} else {

@@ -125,7 +125,7 @@ static bool do_access(ucontext_t *uc, const struct insn *insn)
 		word_store(at, word_value(insn, *decode_register(uc, insn->reg)), insn->size);
 		break;
 	case INSN_VECTOR_STORE:
-		if (!vector_get(uc, insn->reg, insn->upper, v, insn->size))
+		if (!vector_get(uc, insn->reg, insn->from, v, insn->size))
 			return false;
 		word_copy(at, v, insn->size);
 		break;

@@ -117,6 +117,16 @@ void decode_address(const ucontext_t *uc, struct insn *insn)
 		find_masked_size(uc, insn);
 }
 
+/* An immediate chooses one of the equal parts of the register. */
+static uint8_t first_byte(const struct insn *insn)
+{
+	const struct encoding *e = &insn->encoding;
+
+	if (e->map == 1)
+		return e->opcode == MOVHPS ? 8 : 0;
+	return (uint8_t)((insn->immediate & (e->vector / insn->size - 1)) * insn->size);
+}
+
 void decode_bytes(const uint8_t *code, uintptr_t pc, struct insn *insn)
 {
 	struct encoding *e = &insn->encoding;
@@ -144,13 +154,14 @@ void decode_bytes(const uint8_t *code, uintptr_t pc, struct insn *insn)
 	insn->always = flags & OPCODE_ALWAYS && !(e->kind == ENCODED_EVEX && e->evex & EVEX_MASK);
 	insn->align = flags & OPCODE_ALIGNED ? insn->size - 1 : 0;
 	insn->vex = e->kind != ENCODED_LEGACY;
-	insn->upper = insn->class == INSN_VECTOR_STORE && e->map == 1 && e->opcode == MOVHPS;
+	insn->has_immediate = e->immediate_bytes;
+	insn->immediate = signed_at(code + e->immediate_at, e->immediate_bytes);
+	if (insn->class == INSN_VECTOR_STORE)
+		insn->from = first_byte(insn);
 	if (insn->class == INSN_VECTOR_STORE && e->kind == ENCODED_EVEX) {
 		insn->mask = e->evex & EVEX_MASK;
 		insn->element = element_of(e);
 	}
-	insn->has_immediate = e->immediate_bytes;
-	insn->immediate = signed_at(code + e->immediate_at, e->immediate_bytes);
 	find_register(insn, code[e->modrm_at]);
 }
 

@@ -29,8 +29,8 @@ struct insn {
 	uint8_t reg;
 	bool high;   /* reg is one of ah, ch, dh, bh */
 	bool vex;    /* INSN_VECTOR_LOAD: clears the register above what it loads */
-	bool upper;  /* INSN_VECTOR_STORE: of the register's bytes 8 to 15 */
-	uint8_t mask;    /* INSN_VECTOR_STORE: the number of the register with a bit for each element that is stored; 0: all are */
+	uint8_t from;    /* INSN_VECTOR_STORE: the first byte of the register that is stored */
+	uint8_t mask;    /* ... the number of the register with a bit for each element that is stored; 0: all are */
 	uint8_t element; /* ... the elements' size */
 	bool repeat; /* INSN_STRING: rcx times */
 	uintptr_t source; /* INSN_STRING: 0 for stos */

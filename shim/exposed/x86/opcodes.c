@@ -147,6 +147,8 @@ static const struct opcode two_bytes[256] = {
 #define LD(size)  VECTOR(INSN_VECTOR_LOAD, size, 0, ALL)
 #define LDA(size) VECTOR(INSN_VECTOR_LOAD, size, OPCODE_ALIGNED, ALL)
 #define ST(size)  VECTOR(INSN_VECTOR_STORE, size, 0, ALL)
+#define STV(size) VECTOR(INSN_VECTOR_STORE, size, 0, ENCODED_VEX | ENCODED_EVEX)
+#define STX(size) VECTOR(INSN_VECTOR_STORE, size, 0, ENCODED_EVEX)
 #define STA(size) VECTOR(INSN_VECTOR_STORE, size, OPCODE_ALIGNED, ALL)
 /* Reads that have no exception of their own: moves into a part of a register, shuffles; integers. */
 #define RD(size)  VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, BOTH)
@@ -198,7 +200,7 @@ static const struct opcode vectors_0f[256][4] = {
     [0x74 ... 0x76] = {MMX(QWORD), RDE(FULL)}, /* pcmpeq */
     [0x7c ... 0x7d] = {NONE, FP(FULL), NONE, FP(FULL)}, /* hadd */
     [0x7e] = {NONE, ST(D_OR_Q), LD(QWORD)},
-    [0x7f] = {NONE, STA(FULL), ST(FULL), VECTOR(INSN_VECTOR_STORE, FULL, 0, ENCODED_EVEX)},
+    [0x7f] = {NONE, STA(FULL), ST(FULL), STX(FULL)},
     [0x90] = {FPV(MASK_W), FPV(MASK_B)}, /* kmov */
     [0xc2] = ARITHMETIC_FP, /* cmp */
     [0xc4] = {MMX(WORD), RD(WORD)}, /* pinsrw */
@@ -278,11 +280,12 @@ static const struct opcode vectors_0f3a[256][4] = {
     [0x08 ... 0x09] = {NONE, FP(FULL)}, [0x0a] = {NONE, FP(DWORD)}, {NONE, FP(QWORD)}, /* round */
     [0x0c ... 0x0e] = {NONE, RD(FULL)}, /* blend */
     [0x0f] = INTEGERS, /* palignr */
-    [0x18] = {NONE, RDV(OWORD)}, /* vinsertf128 */
+    [0x14] = {NONE, ST(BYTE)}, {NONE, ST(WORD)}, {NONE, ST(D_OR_Q)}, {NONE, ST(DWORD)}, /* pextr, extractps */
+    [0x18] = {NONE, RDV(OWORD)}, {NONE, STV(OWORD)}, [0x1b] = {NONE, STX(YWORD)}, /* vinsertf128, vextractf128 */
     [0x1e ... 0x1f] = {NONE, RDX(FULL)}, /* vpcmp */
     [0x20] = {NONE, RD(BYTE)}, {NONE, RD(DWORD)}, {NONE, RD(D_OR_Q)}, /* pinsr */
     [0x25] = {NONE, VECTOR(INSN_OPERAND, FULL, 0, ENCODED_EVEX)}, /* vpternlog */
-    [0x38] = {NONE, RDV(OWORD)}, /* vinserti128 */
+    [0x38] = {NONE, RDV(OWORD)}, {NONE, STV(OWORD)}, [0x3b] = {NONE, STX(YWORD)}, /* vinserti128, vextracti128 */
     [0x3e ... 0x3f] = {NONE, RDX(FULL)}, /* vpcmp */
     [0x40] = {NONE, FP(FULL)}, {NONE, FP(OWORD)}, {NONE, RD(FULL)}, [0x44] = {NONE, RD(FULL)}, /* dpps, mpsadbw */
     [0x46] = {NONE, RDV(YWORD)}, /* vperm2i128 */

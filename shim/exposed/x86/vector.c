@@ -104,16 +104,29 @@ static void use(char *frame, uint32_t component)
 		memcpy(frame + HEADER, &bits, sizeof(bits));
 }
 
-bool vector_get(const ucontext_t *uc, unsigned int reg, bool upper, void *to, unsigned int size)
+/* Leaves out n bytes in front.  How many of them lie behind the piece. */
+static uint32_t cut_front(struct piece *p, uint32_t n)
+{
+	uint32_t cut = n < p->size ? n : p->size;
+
+	p->at += cut;
+	p->size -= cut;
+	return n - cut;
+}
+
+bool vector_get(const ucontext_t *uc, unsigned int reg, unsigned int from, void *to, unsigned int size)
 {
 	struct piece p[3];
 	int n = pieces_of(reg, p);
 	char *frame = frame_of(uc), *out = to;
 
-	p[0].at += upper ? 8 : 0;
 	for (int i = 0; i < n && size; i++) {
-		uint32_t part = size < p[i].size ? size : p[i].size;
+		uint32_t part;
 
+		from = cut_front(&p[i], from);
+		part = size < p[i].size ? size : p[i].size;
+		if (!part)
+			continue;
 		if (!frame || !has(frame, &p[i]))
 			return false;
 		if (in_use(frame) >> p[i].component & 1)

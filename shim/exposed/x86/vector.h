@@ -14,8 +14,8 @@
 /* Asks cpuid for the frame's layout.  Call it before the program's cpuid is trapped and answered from a trace. */
 void vector_start(void);
 
-/* False if the frame does not have the register.  upper: from its byte 8 on, 8 bytes. */
-bool vector_get(const ucontext_t *uc, unsigned int reg, bool upper, void *to, unsigned int size);
+/* The register's bytes from `from` on.  False if the frame does not have them. */
+bool vector_get(const ucontext_t *uc, unsigned int reg, unsigned int from, void *to, unsigned int size);
 
 /* The mask register of that number.  False if the frame does not have it. */
 bool vector_mask(const ucontext_t *uc, unsigned int reg, uint64_t *mask);

@@ -55,12 +55,29 @@ typedef void store_function(volatile void *to, const void *from);
 	S(do_vmovdqu, Y, "vmovdqu %ymm14, (%rdi)", 0, 32) \
 	S(do_vmovdqa, Y, "vmovdqa %ymm14, (%rdi)", 0, 32) \
 	S(do_vmovntdq, Y, "vmovntdq %ymm14, (%rdi)", 0, 32) \
-	S(do_vmovntps, Y, "vmovntps %ymm14, (%rdi)", 0, 32)
+	S(do_vmovntps, Y, "vmovntps %ymm14, (%rdi)", 0, 32) \
+	S(do_pextrb, X, "pextrb $0x9d, %xmm5, (%rdi)", 13, 1) \
+	S(do_pextrw, X, "pextrw $0x7e, %xmm5, (%rdi)", 12, 2) \
+	S(do_pextrd, X, "pextrd $5, %xmm5, (%rdi)", 4, 4) \
+	S(do_pextrq, X, "pextrq $1, %xmm5, (%rdi)", 8, 8) \
+	S(do_extractps, X, "extractps $3, %xmm5, (%rdi)", 12, 4) \
+	S(do_vpextrb, X, "vpextrb $7, %xmm5, (%rdi)", 7, 1) \
+	S(do_vpextrq, X, "vpextrq $1, %xmm5, (%rdi)", 8, 8) \
+	S(do_vextractf128, Y, "vextractf128 $1, %ymm14, (%rdi)", 16, 16) \
+	S(do_vextracti128_0, Y, "vextracti128 $0, %ymm14, (%rdi)", 0, 16)
 #define STORES_512(S) \
 	S(do_vmovups_512, Z, "vmovups %zmm21, (%rdi)", 0, 64) \
 	S(do_vmovdqa_512, Z, "vmovdqa64 %zmm21, (%rdi)", 0, 64) \
 	S(do_vmovntdq_512, Z, "vmovntdq %zmm21, (%rdi)", 0, 64) \
-	S(do_vmovhps_evex, Z, "vmovhps %xmm21, (%rdi)", 8, 8)
+	S(do_vmovhps_evex, Z, "vmovhps %xmm21, (%rdi)", 8, 8) \
+	S(do_vpextrd_evex, Z, "vpextrd $2, %xmm21, (%rdi)", 8, 4) \
+	S(do_vextractps_evex, Z, "vextractps $1, %xmm21, (%rdi)", 4, 4) \
+	S(do_vextractf32x4, Z, "vextractf32x4 $3, %zmm21, (%rdi)", 48, 16) \
+	S(do_vextracti64x2, Z, "vextracti64x2 $1, %ymm21, (%rdi)", 16, 16) \
+	S(do_vextractf32x8, Z, "vextractf32x8 $1, %zmm21, (%rdi)", 32, 32) \
+	S(do_vextracti64x4, Z, "vextracti64x4 $0, %zmm21, (%rdi)", 0, 32) \
+	S(do_vextractf64x4_low, "vmovdqu64 (%rsi), %zmm6", "vextractf64x4 $1, %zmm6, (%rdi)", 32, 32) \
+	S(do_vextracti32x4_low, "vmovdqu64 (%rsi), %zmm6", "vextracti32x4 $2, %zmm6, (%rdi)", 32, 16)
 /* As memset of less than a vector.  The mask stays above the store, where the jump would be. */
 #define MASK(mask) Z "\n mov $" mask ", %r11\n kmovq %r11, %k3"
 #define STORES_MASKED(S) \
@@ -71,6 +88,7 @@ typedef void store_function(volatile void *to, const void *from);
 	S(do_masked_64, MASK("3"), "vmovdqa64 %ymm21, (%rdi){%k3}", 0, 16) \
 	S(do_masked_ps, MASK("0xffff"), "vmovups %ymm21, (%rdi){%k3}", 0, 32) \
 	S(do_masked_pd, MASK("1"), "vmovapd %zmm21, (%rdi){%k3}", 0, 8) \
+	S(do_masked_extract, MASK("3"), "vextractf32x4 $2, %zmm21, (%rdi){%k3}", 32, 8) \
 	S(do_masked_ss, MASK("0xff"), "vmovss %xmm21, (%rdi){%k3}", 0, 4)
 
 #define DEFINE(name, load, store, offset, bytes) STORE(name, load, store)
@@ -116,7 +134,7 @@ static struct sr_exposed_counts counts_now(void)
 
 static bool is_possible(const struct store *s)
 {
-	return !s->avx512 || (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"));
+	return !s->avx512 || (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"));
 }
 
 /* What memory must be after it, and is; the place is another one each time. */
