@@ -248,7 +248,7 @@ static void begin(char **argv, char **envp)
 	if (sr_settings_read(&settings)) {
 		refuse_to_run();
 	} else if (settings.trace) {
-		bool from_start = settings.from_start || image.number || sr_process_uses_verbs() || sr_arguments_use_verbs(argv);
+		bool from_start = settings.from_start || image.number || sr_process_uses_verbs() || sr_names_verbs(argv);
 
 		if (settings.in_group && from_start)
 			sr_restart_without_randomisation();

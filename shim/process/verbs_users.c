@@ -45,8 +45,8 @@ static const char *const libraries[] = {
     "libspdk_nvme.so.",
 };
 
-/* One of its arguments names what loads a library. */
-static bool by_argument;
+/* The program or one of its arguments names a library that it will load. */
+static bool by_name;
 
 static int uses_verbs(struct dl_phdr_info *info, size_t size, void *unused)
 {
@@ -146,22 +146,38 @@ static bool is_shared_object(const char *path)
 	return end && (!end[3] || end[3] == '.');
 }
 
+/* An executable that loads the libraries by itself, by dlopen, has their names among its constants. */
+static int names_library(struct dl_phdr_info *executable, size_t size, void *unused)
+{
+	static const char *const names[] = {"libibverbs.so", "librdmacm.so"};
+	int found = 0;
+
+	for (int i = 0; i < executable->dlpi_phnum && !found; i++) {
+		const ElfW(Phdr) *segment = &executable->dlpi_phdr[i];
+
+		if (segment->p_type == PT_LOAD && segment->p_flags & PF_R && !(segment->p_flags & PF_W))
+			found = has_one_of((void *)(executable->dlpi_addr + segment->p_vaddr), segment->p_filesz, names, 2);
+	}
+	return found ? 1 : -1; /* what comes behind the first is no executable */
+}
+
 /*
  * Servers are told which plugins they are to load, such as valkey-server --loadmodule valkey-rdma.so; interpreters, which
  * script they are to run.
  */
-bool sr_arguments_use_verbs(char **argv)
+bool sr_names_verbs(char **argv)
 {
 	const bool interpreter = argv[0] && names_interpreter(argv[0]);
 
-	for (; !by_argument && *argv; argv++)
-		by_argument = (is_shared_object(*argv) && file_is(*argv, is_plugin)) ||
-			      (interpreter && (is_script(*argv, strlen(*argv)) || file_is(*argv, is_script)));
-	return by_argument;
+	by_name = dl_iterate_phdr(names_library, NULL) > 0;
+	for (; !by_name && *argv; argv++)
+		by_name = (is_shared_object(*argv) && file_is(*argv, is_plugin)) ||
+			  (interpreter && (is_script(*argv, strlen(*argv)) || file_is(*argv, is_script)));
+	return by_name;
 }
 
 /* A launcher's other processes, such as a shell around the program, are none: their child is the rank. */
 bool sr_process_uses_verbs(void)
 {
-	return dl_iterate_phdr(uses_verbs, NULL) || (is_rank_of_launcher() && is_interpreter()) || by_argument;
+	return dl_iterate_phdr(uses_verbs, NULL) || (is_rank_of_launcher() && is_interpreter()) || by_name;
 }

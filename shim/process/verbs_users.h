@@ -14,7 +14,10 @@
  */
 bool sr_process_uses_verbs(void);
 
-/* Does an argument name a plugin that is linked with one of these, or a script that loads one?  Called once, when the process starts. */
-bool sr_arguments_use_verbs(char **argv);
+/*
+ * Does the executable name libibverbs, as one does that loads it by dlopen?  Or does an argument name a plugin that is linked
+ * with one of these libraries, or a script that loads one?  Called once, when the process starts.
+ */
+bool sr_names_verbs(char **argv);
 
 #endif

@@ -14,6 +14,8 @@
  *              MEMORY, with the lock of ZONES, whose functions read the variable TZ.
  *     ZONES, LOCALES, ...
  *              A lock of the shim's for each subject; taking it is a recorded call, libc_lock.
+ *     UNLOADING
+ *              LIBRARIES, and the verbs libraries stay loaded (libraries.h).
  *     FILE_N, STDIN, STDOUT, STDERR
  *              The stream's own lock, by flockfile, which is a recorded call.  LAST_N: the same,
  *              but the stream does not exist afterwards.
@@ -59,6 +61,7 @@ enum way {
 	VARIABLE,
 	NUMBER,
 	ENVIRONMENT,
+	UNLOADING,
 	FILE_0,
 	FILE_1,
 	FILE_2,
@@ -332,9 +335,13 @@ word sr_libc_call(unsigned int n, struct arguments *a, void *site) SR_HIDDEN __a
 
 static word call_in_order(unsigned int n, struct arguments *a, void *site)
 {
-	const enum way way = ways[n];
+	enum way way = ways[n];
 	void *f = real_of(n);
 
+	if (way == UNLOADING) {
+		sr_verbs_libraries_keep();
+		way = LIBRARIES;
+	}
 	if (__builtin_expect(!sr_threaded, 1) || !sr_engine || sr_self.depth ||
 	    sr_is_verbs_library(site))
 		return way == NUMBER ? apply_number(f, a) : apply(f, a);

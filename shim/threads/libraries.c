@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/threads/libraries.h"
 
+#include <dlfcn.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "shim/core/engine.h"
+#include "shim/core/thread.h"
 
 #define LIBRARIES 32
 
@@ -11,6 +16,18 @@ static struct {
 	uintptr_t start, end;
 } libraries[LIBRARIES];
 static int n_libraries;
+
+static struct kept {
+	const char *soname;
+	_Atomic bool is_kept;
+} kept[] = {{.soname = "libibverbs.so.1"}, {.soname = "librdmacm.so.1"}};
+
+static const char *file_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
 
 /* Recognises a library by its file name; providers are in a directory of libibverbs. */
 static bool is_of_verbs(const char *path)
@@ -20,9 +37,8 @@ static bool is_of_verbs(const char *path)
 	    "libmlx5.so", "libefa.so", "libmana.so",
 	    /* The unwinder: it reads the shim's frames, too. */
 	    "libgcc_s.so"};
-	const char *file = strrchr(path, '/');
+	const char *file = file_of(path);
 
-	file = file ? file + 1 : path;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strncmp(file, names[i], strlen(names[i])))
 			return true;
@@ -55,4 +71,24 @@ bool sr_is_verbs_library(const void *code)
 void sr_verbs_libraries_find(void)
 {
 	dl_iterate_phdr(note_library, NULL);
+}
+
+static int is_loaded(struct dl_phdr_info *info, size_t size, void *library)
+{
+	const struct kept *k = library;
+
+	return !strncmp(file_of(info->dlpi_name), k->soname, strlen(k->soname));
+}
+
+void sr_verbs_libraries_keep(void)
+{
+	enum sr_heap before;
+
+	if ((!sr_engine && !sr_waiting) || sr_self.depth)
+		return;
+	before = sr_enter(&sr_self);
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		if (!kept[i].is_kept && dl_iterate_phdr(is_loaded, &kept[i]))
+			kept[i].is_kept = dlopen(kept[i].soname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
+	sr_leave(&sr_self, before);
 }

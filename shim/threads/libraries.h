@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* libraries.h: finds the code of the verbs libraries. */
+/* libraries.h: finds the code of the verbs libraries, and keeps it loaded. */
 #ifndef SHIM_THREADS_LIBRARIES_H
 #define SHIM_THREADS_LIBRARIES_H
 
@@ -13,5 +13,11 @@ void sr_verbs_libraries_find(void);
  * False before the process has threads.
  */
 bool sr_is_verbs_library(const void *code);
+
+/*
+ * Call before a library may be unloaded. A provider that libibverbs has loaded for a device keeps libibverbs for ever, and
+ * a replay loads no provider. So both keep what is loaded of libibverbs and librdmacm, as on a machine with a card.
+ */
+void sr_verbs_libraries_keep(void);
 
 #endif

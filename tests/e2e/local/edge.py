@@ -51,6 +51,13 @@ def the_end(tap, place):
     status, _, err = record("-o", trace, "--", late, late + "_module.so", cwd=place, variables={"LD_LIBRARY_PATH": SOFTDEV})
     problem = replay_problem(trace, 0, b"")
     tap.ok(status == 0 and "late" not in err and not problem, "a program that is told of its plugin is recorded from its start", err + problem)
+    for name, arguments in (("names", []), ("unloads", [late + "_module.so"])):
+        trace = os.path.join(place, name + ".srec")
+        status, out, err = record("-o", trace, "--", os.path.join(APPS, "unloads"), *arguments, cwd=place, variables={"LD_LIBRARY_PATH": SOFTDEV})
+        problem = replay_problem(trace, 0, out.encode())
+        tap.ok(status == 0 and out.count("round") == 3 and "late" not in err and not problem,
+               "one that loads %s and unloads it, again and again: the addresses are the same" % (arguments and "a plugin" or "libibverbs itself"),
+               out + err + problem)
     python = os.path.join(place, "script.py")
     with open(python, "w") as f:
         f.write("import ctypes\nverbs = ctypes.CDLL('libibverbs.so.1')\nn = ctypes.c_int()\nverbs.ibv_get_device_list(ctypes.byref(n))\nprint(n.value)\n")

@@ -72,7 +72,7 @@ def lookups(tap, place):
            and b"so does the program: no" in bare.stdout and b"the module finds its own by RTLD_DEFAULT: yes" in bare.stdout,
            "a program that looks functions up: as bare", "%s\n%s\n%s" % (bare.stdout, recorded.stdout, recorded.stderr))
     calls = place.calls("lookups")
-    tap.ok(calls[:1] == ["ibv_open_device"] and "ibv_create_cq" in calls and "poll_cq" in calls
+    tap.ok({"ibv_open_device", "ibv_create_cq"} <= set(calls) and "poll_cq" in calls
            and calls.count("getpid") == 2, "what it looked up by dlsym and dlvsym is recorded", calls)
     outside = place.run(LOOKUPS, place.plain("lookups-outside", SREPLAY_GROUP="1"))
     tap.ok(outside.stdout == bare.stdout and not outside.stderr, "outside of the group: as bare", outside)
@@ -268,8 +268,8 @@ def inertness(tap, place):
     cases = {
         "a program without libibverbs, asked to be recorded": ([QUIET], {}),
         "... outside of the group": ([QUIET], {"SREPLAY_GROUP": "1"}),
-        "a program with a device, outside of the group": ([QUIET, "device"], {"SREPLAY_GROUP": "1"}),
-        "a program with a device, nothing asked for": ([QUIET, "device"], {"SREPLAY_TRACE": ""}),
+        "a program with a device, outside of the group": ([QUIET, "libibverbs.so.1"], {"SREPLAY_GROUP": "1"}),
+        "a program with a device, nothing asked for": ([QUIET, "libibverbs.so.1"], {"SREPLAY_TRACE": ""}),
     }
     for name, (command, more) in cases.items():
         bare, bare_lines = place.strace(command, place.environment, ("-f",))

@@ -88,7 +88,7 @@ static int children(void)
 
 int main(int argc, char **argv)
 {
-	void *verbs = argc > 1 ? dlopen("libibverbs.so.1", RTLD_NOW) : NULL;
+	void *verbs = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
 
 	write(STDOUT_FILENO, "main\n", 5);
 	if (verbs)
