@@ -28,10 +28,10 @@ NO_VECTORS static inline bool is_store(const struct insn *insn)
 	return insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
 }
 
-/* A load, comparison or store, which the handler does by itself. */
-static inline bool is_plain(const struct insn *insn)
+/* May its operand lie over two pages, and the handler does it all the same? */
+static inline bool can_be_parted(const struct insn *insn)
 {
-	return is_word(insn) || insn->class == INSN_VECTOR_LOAD || is_store(insn);
+	return is_word(insn) || insn->class == INSN_VECTOR_LOAD || is_store(insn) || insn->class == INSN_EXCHANGE;
 }
 
 /* watch.c: see sr_exposed_watch_load(). */
@@ -148,7 +148,7 @@ void fault_string(ucontext_t *uc, const struct insn *insn);
 bool string_is_unregistered(const ucontext_t *uc, const struct insn *insn);
 void string_do_unregistered(ucontext_t *uc, const struct insn *insn);
 
-/* parts.c: a plain instruction whose operand lies over two pages.  False: the frame does not have the register. */
+/* parts.c: an instruction that can_be_parted().  False: it cannot be done, and nothing has been done. */
 bool do_parts(ucontext_t *uc, const struct insn *insn);
 
 /* unregistered.c */

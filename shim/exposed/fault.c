@@ -22,9 +22,9 @@ static bool do_silently(ucontext_t *uc, struct page *p, const struct insn *insn,
 		fault_string(uc, insn);
 		return true;
 	}
-	if (is_plain(insn) && !is_within(insn))
-		return do_parts(uc, insn);
-	if (insn->class == INSN_UNKNOWN || !is_within(insn))
+	if (!is_within(insn))
+		return can_be_parted(insn) && do_parts(uc, insn);
+	if (insn->class == INSN_UNKNOWN)
 		return false;
 	if (insn->class == INSN_EXCHANGE)
 		return exchange_do(uc, insn);
@@ -52,15 +52,15 @@ static bool may_try_again(uintptr_t addr, uintptr_t pc)
 	return again;
 }
 
-static bool reads_and_writes(const struct insn *insn, bool write)
+static bool writes(const struct insn *insn)
 {
-	return write || insn->class == INSN_EXCHANGE;
+	return is_store(insn) || insn->class == INSN_EXCHANGE;
 }
 
-/* Pages that are never opened, if that can be helped: an operand over two of them is accessed in parts. */
-static bool is_done_in_parts(const struct page *p, const struct insn *insn)
+/* Pages that are never opened, if that can be helped: what lies over two of them is loaded in parts. */
+static bool is_loaded_in_parts(const struct page *p, const struct insn *insn)
 {
-	return (is_partial(p) || p->meets) && is_plain(insn) && !is_within(insn);
+	return (is_partial(p) || p->meets) && can_be_parted(insn) && !is_within(insn);
 }
 
 /* Of an operand over two pages, the processor reports the part that it may not access. */
@@ -68,7 +68,7 @@ static bool lies_in(const struct insn *insn, const struct page *p)
 {
 	if (page_at(insn->address) == p)
 		return true;
-	return (is_store(insn) || is_done_in_parts(p, insn)) && page_at(insn->address + insn->size - 1) == p;
+	return (writes(insn) || is_loaded_in_parts(p, insn)) && page_at(insn->address + insn->size - 1) == p;
 }
 
 /*
@@ -333,14 +333,11 @@ static bool has_yielded_again(const ucontext_t *uc)
 	return has;
 }
 
-static void access_parts(ucontext_t *uc, uintptr_t user, const struct insn *insn, bool write)
+static void load_parts(ucontext_t *uc, const struct insn *insn)
 {
 	uint64_t before = counts.values;
 
-	if (write && hooks.storing)
-		hooks.storing();
-	if (!do_parts(uc, insn))
-		pass_through(user);
+	do_parts(uc, insn);
 	check_snapshots_since(before);
 }
 
@@ -359,10 +356,10 @@ static void do_access(ucontext_t *uc, uintptr_t addr, struct page *p, const stru
 		check_snapshots();
 	} else if (insn->class == INSN_STRING) {
 		fault_string(uc, insn);
-	} else if (is_done_in_parts(p, insn)) {
-		access_parts(uc, user, insn, write);
 	} else if (write) {
 		fault_store(uc, addr, p, insn);
+	} else if (is_loaded_in_parts(p, insn)) {
+		load_parts(uc, insn);
 	} else {
 		fault_load(uc, addr, p, insn);
 	}
@@ -409,7 +406,8 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 		probes_count(uc, &insn);
 	if (is_done_unregistered(uc, p, &insn))
 		return;
-	write = reads_and_writes(&insn, write);
+	/* What it reads first, too, is done as a store. */
+	write |= writes(&insn);
 	if (is_suspended(p) && is_mine(p) && resume_suspended(uc, p, user, write))
 		return;
 	if (has_yielded_again(uc))

@@ -116,7 +116,7 @@ static bool may_fill(struct page *p, const struct insn *insn)
 static bool is_done(ucontext_t *uc, struct page *p, const struct insn *insn)
 {
 	if (!is_within(insn))
-		return is_store(insn) && do_parts(uc, insn);
+		return can_be_parted(insn) && do_parts(uc, insn);
 	return (is_store(insn) && store_alone(uc, p, insn)) || (insn->class == INSN_EXCHANGE && exchange_do(uc, insn));
 }
 

@@ -4,18 +4,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "shim/exposed/page/parts.h"
 #include "shim/exposed/page/snapshot.h"
 #include "shim/exposed/probe/aside.h"
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/word.h"
-
-/* What the instruction does for the program. */
-enum visibility {
-	SEEN,         /* the program learns what it found */
-	UNSEEN,       /* within a call: nothing is recorded */
-	UNREGISTERED, /* the program's own memory */
-};
 
 /* The aligned word around an operand, which can be compared and exchanged. */
 struct word {
@@ -28,7 +22,7 @@ static unsigned int word_of(uintptr_t address, unsigned int size)
 {
 	if ((address & 7) + size <= 8)
 		return 8;
-	return !(address & 15) && size == 16 ? 16 : 0;
+	return (address & 15) + size <= 16 ? 16 : 0;
 }
 
 #define STATUS_FLAGS "0x8d5" /* CF, PF, AF, ZF, SF, OF: others are no result of such instructions */
@@ -130,38 +124,60 @@ static void record(const struct insn *insn, const struct word *w, enum visibilit
 		hooks.stored(insn->address, stored, insn->size);
 }
 
-static bool exchange(ucontext_t *uc, const struct insn *insn, enum visibility v)
+static void exchange_word(greg_t *g, uintptr_t code, const struct insn *insn, unsigned int size, enum visibility v)
 {
 	struct page *p = page_at(insn->address);
-	struct word w = {.size = word_of(insn->address, insn->size)};
-	uintptr_t code;
-	gregset_t g;
-	char *at;
+	struct word w = {.size = size, .at = (unsigned int)(insn->address & (size - 1))};
+	char *at = backing_of(p, insn->address - w.at);
+	gregset_t now;
 
-	/* The handler has another stack pointer. */
-	code = w.size && !decode_names_sp(insn) ? code_for(uc, insn) : 0;
-	if (!code)
-		return false;
-	w.at = (unsigned int)(insn->address & (w.size - 1));
-	at = backing_of(p, insn->address - w.at);
 	if (v == SEEN)
 		validate_shadow(insn->address & PAGE_MASK, p);
 	do {
-		memcpy(g, uc->uc_mcontext.gregs, sizeof(g));
+		memcpy(now, g, sizeof(now));
 		read_word(&w, at);
-		execute(g, code, &w, insn->size);
+		execute(now, code, &w, insn->size);
 	} while (!write_word(at, &w));
+	memcpy(g, now, sizeof(now));
 	p->own = true;
-	g[REG_RIP] += insn->length;
-	memcpy(uc->uc_mcontext.gregs, g, sizeof(g));
 	record(insn, &w, v);
+}
+
+/*
+ * The operand lies in no such word, and perhaps over two pages.  Another thread's store to it may come in between, as
+ * it may on a processor.  (With lock it may not there; a program whose threads meet at such a word is not known.)
+ */
+static void exchange_parts(greg_t *g, uintptr_t code, const struct insn *insn, enum visibility v)
+{
+	char *operand = exposed_self.probe.operand;
+
+	parts_load(insn->address, operand, insn->size, v);
+	sr_exchange_call(g, code);
+	parts_store(insn->address, operand, NULL, insn->size, v);
+}
+
+static bool exchange(ucontext_t *uc, const struct insn *insn, enum visibility v)
+{
+	const unsigned int size = word_of(insn->address, insn->size);
+	greg_t *g = uc->uc_mcontext.gregs;
+	uintptr_t code;
+
+	/* The handler has another stack pointer. */
+	code = !decode_names_sp(insn) ? code_for(uc, insn) : 0;
+	if (!code)
+		return false;
+	if (size)
+		exchange_word(g, code, insn, size, v);
+	else
+		exchange_parts(g, code, insn, v);
+	g[REG_RIP] += insn->length;
 	counts.exchanges++;
 	return true;
 }
 
 bool exchange_do(ucontext_t *uc, const struct insn *insn)
 {
-	return exchange(uc, insn, exposed_self.silent ? UNSEEN : SEEN);
+	return exchange(uc, insn, visibility_now());
 }
 
 bool exchange_unregistered(ucontext_t *uc, const struct insn *insn)
