@@ -47,6 +47,7 @@
 #include "shim/process/executable.h"
 #include "shim/process/image.h"
 #include "shim/process/restart.h"
+#include "shim/process/sanitizers.h"
 #include "shim/process/segments.h"
 #include "shim/process/verbs_users.h"
 #include "shim/verbs/objects.h"
@@ -289,8 +290,14 @@ static void begin_libc(struct sr_thread *t)
  */
 __attribute__((constructor)) static void start(int argc, char **argv, char **envp)
 {
+	const char *sanitizer = sr_sanitizer();
 	int saved = errno;
 
+	if (sanitizer) {
+		environ = envp;
+		sr_sanitizer_evade(sanitizer, argv[0], must_be_recorded());
+		return;
+	}
 	sr_vectors_find();
 	sr_main_stack_know();
 	begin(argv, envp);

@@ -31,6 +31,7 @@
 #include "shim/core/engine.h"
 #include "shim/memory/heap.h"
 #include "shim/calls/real.h"
+#include "shim/core/plain_text.h"
 #include "shim/core/symbols.h"
 #include "shim/core/thread.h"
 
@@ -120,7 +121,7 @@ ENTRY(dlvsym, "");
 
 static int compare_name(const void *name, const void *number)
 {
-	return strcmp(name, sr_calls[*(const uint16_t *)number].name);
+	return sr_plain_compare(name, sr_calls[*(const uint16_t *)number].name);
 }
 
 /* The exported call of that name, or NULL. */

@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "shim/core/plain_text.h"
 
 typedef void *(*dlsym_function)(void *handle, const char *name);
 typedef void *(*dlvsym_function)(void *handle, const char *name, const char *version);
@@ -76,7 +77,7 @@ static void *find(const struct image *image, const char *name)
 		const ElfW(Sym) *symbol = &image->symbols[i];
 
 		if ((chain[i - first] | 1) == (wanted | 1) && symbol->st_shndx != SHN_UNDEF &&
-		    !strcmp(image->strings + symbol->st_name, name))
+		    !sr_plain_compare(image->strings + symbol->st_name, name))
 			return (void *)(image->base + symbol->st_value);
 	} while (!(chain[i++ - first] & 1));
 	return NULL;
@@ -84,12 +85,11 @@ static void *find(const struct image *image, const char *name)
 
 static bool look_into(const struct link_map *library)
 {
-	const char *slash = strrchr(library->l_name, '/');
-	const char *name = slash ? slash + 1 : library->l_name;
+	const char *name = sr_plain_file(library->l_name);
 	struct image image;
 	void *dlsym_there, *dlvsym_there;
 
-	if (strcmp(name, "libc.so.6") && strcmp(name, "libdl.so.2"))
+	if (sr_plain_compare(name, "libc.so.6") && sr_plain_compare(name, "libdl.so.2"))
 		return false;
 	if (!read_image(library, &image))
 		return false;
@@ -125,8 +125,7 @@ void *sr_real_dlvsym(void)
 	return sr_real_dlsym() ? atomic_load_explicit(&real_dlvsym, memory_order_relaxed) : NULL;
 }
 
-/* Does a library other than the shim define it? */
-static bool is_defined(const char *name)
+bool sr_symbol_is_defined(const char *name)
 {
 	struct image image;
 
@@ -144,7 +143,7 @@ void *sr_dlsym(void *handle, const char *name)
 {
 	dlsym_function f = (dlsym_function)sr_real_dlsym();
 
-	if (handle == RTLD_NEXT && !is_defined(name))
+	if (handle == RTLD_NEXT && !sr_symbol_is_defined(name))
 		return NULL;
 	return f ? f(handle, name) : NULL;
 }

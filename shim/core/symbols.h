@@ -9,8 +9,13 @@
 #ifndef SHIM_CORE_SYMBOLS_H
 #define SHIM_CORE_SYMBOLS_H
 
+#include <stdbool.h>
+
 void *sr_dlsym(void *handle, const char *name);
 void *sr_dlvsym(void *handle, const char *name, const char *version);
+
+/* Does the executable or a library other than the shim define it? Calls nothing of libc's. */
+bool sr_symbol_is_defined(const char *name);
 
 /* The functions themselves, for code that jumps to them. */
 void *sr_real_dlsym(void);

@@ -1,31 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/core/variables.h"
 
-#include <string.h>
 #include <unistd.h>
 
-static char **find(const char *name)
-{
-	size_t n = strlen(name);
+#include "shim/core/plain_text.h"
 
-	for (char **at = environ; at && *at; at++)
-		if (!strncmp(*at, name, n) && (*at)[n] == '=')
-			return at;
-	return NULL;
+/* The value of the variable, or NULL. */
+static char *find(const char *name)
+{
+	const char *behind = NULL;
+
+	for (char **at = environ; at && *at && !(behind && *behind == '='); at++)
+		behind = sr_plain_behind(*at, name);
+	return behind && *behind == '=' ? (char *)behind + 1 : NULL;
 }
 
 const char *sr_variable(const char *name)
 {
-	char **at = find(name);
-
-	return at ? *at + strlen(name) + 1 : NULL;
+	return find(name);
 }
 
 void sr_switch_off_variable(const char *name)
 {
-	char **at = find(name);
-
 	/* Of the same length: the strings lie one behind the other, and a replay has them so. */
-	for (char *c = at ? *at + strlen(name) + 1 : NULL; c && *c; c++)
+	for (char *c = find(name); c && *c; c++)
 		*c = '0';
 }

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
@@ -48,6 +49,11 @@ static bool there_is_a_daemon(void)
 	return fd >= 0;
 }
 
+static long status_of(const char *path, struct stat *st)
+{
+	return sr_syscall(SYS_newfstatat, AT_FDCWD, SR_ARG(path), SR_ARG(st), 0, 0, 0);
+}
+
 /*
  * The path by which the program was executed, so that the new stack gets the same string.
  * If that path is a script's, then its interpreter, which is what this process runs.
@@ -57,7 +63,7 @@ static const char *executable(void)
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	struct stat named, running;
 
-	if (path && !stat(path, &named) && !stat("/proc/self/exe", &running) &&
+	if (path && !status_of(path, &named) && !status_of("/proc/self/exe", &running) &&
 	    named.st_dev == running.st_dev && named.st_ino == running.st_ino)
 		return path;
 	return "/proc/self/exe";
@@ -82,12 +88,13 @@ static char **arguments(void *room)
 	while ((n = sr_sys_read((int)fd, text + size, TEXT_BYTES - 1 - (size_t)size)) > 0)
 		size += n;
 	sr_sys_close((int)fd);
-	for (char *p = text; p < text + size; p += strlen(p) + 1)
-		argv[count++] = p;
+	for (char *p = text; p < text + size; p++)
+		if (p == text || !p[-1])
+			argv[count++] = p;
 	return count ? argv : NULL;
 }
 
-static int execute_again(void)
+int sr_execute_again(void)
 {
 	void *room = sr_sys_mmap(NULL, TEXT_BYTES + VECTOR_BYTES, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -114,7 +121,7 @@ static bool is_set_user_id(void)
 {
 	struct stat st;
 
-	return !stat("/proc/self/exe", &st) && st.st_mode & (S_ISUID | S_ISGID);
+	return !status_of("/proc/self/exe", &st) && st.st_mode & (S_ISUID | S_ISGID);
 }
 
 void sr_restart_without_randomisation(void)
@@ -138,7 +145,7 @@ void sr_restart_without_randomisation(void)
 		complain(strerrorname_np((int)-err));
 		return;
 	}
-	err = execute_again();
+	err = sr_execute_again();
 	set_personality((unsigned int)now);
 	complain(strerrorname_np((int)-err));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* restart.h: starts a process again without address randomisation. */
+/* restart.h: executes the program of a process again, before it has begun. */
 #ifndef SHIM_PROCESS_RESTART_H
 #define SHIM_PROCESS_RESTART_H
 
@@ -8,5 +8,8 @@
  * return. If it returns, randomisation is off, or a message has said why that was not possible.
  */
 void sr_restart_without_randomisation(void);
+
+/* With the same arguments, and the environment as it is. Returns a negative error if that fails. Calls nothing of libc's. */
+int sr_execute_again(void);
 
 #endif

@@ -40,7 +40,7 @@ class Place:
         return os.path.join(self.directory, name + ".srec")
 
     def plain(self, trace, **more):
-        return dict(self.environment, LD_PRELOAD=SHIM, SREPLAY_TRACE=self.trace(trace), **more)
+        return {**self.environment, "LD_PRELOAD": SHIM, "SREPLAY_TRACE": self.trace(trace), **more}
 
     def run(self, command, environment=None, **options):
         return subprocess.run(command, env=environment or self.environment, capture_output=True, timeout=60,
@@ -142,6 +142,20 @@ def old_versions(tap, place):
            "built for older verbs than the library lets one see: says so, once", recorded)
     outside = place.run(OLD, place.plain("old-outside", SREPLAY_GROUP="1"))
     tap.ok(outside.stdout == b"opened: 1\n" and not outside.stderr, "outside of the group: silent", outside)
+
+
+def sanitizers(tap, place):
+    """Their runtimes and the recorder are in each other's way: they were killed before they had begun."""
+    for sanitizer in ("address", "thread"):
+        command = [os.path.join(HERE, "with_" + sanitizer), "argument"]
+        refused, unrecorded = place.record(sanitizer, command), place.record(sanitizer, command, "--or-run")
+        plain, outside = place.run(command, place.plain(sanitizer)), place.run(command, place.plain(sanitizer, SREPLAY_TRACE=""))
+        why = b"is compiled with -fsanitize=" + sanitizer.encode()
+        tap.ok(refused.returncode == 125 and not refused.stdout and why in refused.stderr and b"--or-run" in refused.stderr,
+               "compiled with -fsanitize=%s: says so, and is not run" % sanitizer, refused)
+        tap.ok(all(r.returncode == 3 and r.stdout == b"1 device, 1 argument\n" and why in r.stderr for r in (unrecorded, plain)),
+               "... or runs unrecorded, as it is to do", (unrecorded, plain))
+        tap.ok(outside.returncode == 3 and outside.stdout == plain.stdout and not outside.stderr, "... silently if nothing is asked for", outside)
 
 
 def executions(lines):
@@ -309,6 +323,7 @@ def main():
         interposed(tap, place)
         old_versions(tap, place)
         wrapped(tap, place)
+        sanitizers(tap, place)
         plain_start(tap, place)
         plain_start_oddities(tap, place)
         inertness(tap, place)
