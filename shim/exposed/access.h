@@ -28,10 +28,15 @@ NO_VECTORS static inline bool is_store(const struct insn *insn)
 	return insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
 }
 
+static inline bool writes(const struct insn *insn)
+{
+	return is_store(insn) || insn->class == INSN_EXCHANGE || insn->class == INSN_WRITE;
+}
+
 /* May its operand lie over two pages, and the handler does it all the same? */
 static inline bool can_be_parted(const struct insn *insn)
 {
-	return is_word(insn) || insn->class == INSN_VECTOR_LOAD || is_store(insn) || insn->class == INSN_EXCHANGE;
+	return is_word(insn) || insn->class == INSN_VECTOR_LOAD || writes(insn);
 }
 
 /* watch.c: see sr_exposed_watch_load(). */

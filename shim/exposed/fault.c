@@ -10,6 +10,7 @@
 #include "shim/exposed/page/timer.h"
 #include "shim/exposed/probe/aside.h"
 #include "shim/exposed/probe/exchange.h"
+#include "shim/exposed/probe/executed.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/word.h"
 
@@ -28,6 +29,8 @@ static bool do_silently(ucontext_t *uc, struct page *p, const struct insn *insn,
 		return false;
 	if (insn->class == INSN_EXCHANGE)
 		return exchange_do(uc, insn);
+	if (insn->class == INSN_WRITE)
+		return executed_store(uc, insn, UNSEEN);
 	if (insn->class == INSN_OPERAND)
 		return aside_begin(uc, insn, true);
 	if (write)
@@ -50,11 +53,6 @@ static bool may_try_again(uintptr_t addr, uintptr_t pc)
 	t->strange_pc = again ? pc : 0;
 	t->strange_pages_returned = now;
 	return again;
-}
-
-static bool writes(const struct insn *insn)
-{
-	return is_store(insn) || insn->class == INSN_EXCHANGE;
 }
 
 /* Pages that are never opened, if that can be helped: what lies over two of them is loaded in parts. */

@@ -5,6 +5,7 @@
 #include "shim/exposed/access.h"
 #include "shim/exposed/page/snapshot.h"
 #include "shim/exposed/probe/exchange.h"
+#include "shim/exposed/probe/executed.h"
 #include "shim/exposed/x86/word.h"
 
 static void load_parts(ucontext_t *uc, const struct insn *insn)
@@ -39,6 +40,8 @@ bool do_parts(ucontext_t *uc, const struct insn *insn)
 {
 	if (insn->class == INSN_EXCHANGE)
 		return exchange_do(uc, insn);
+	if (insn->class == INSN_WRITE)
+		return executed_store(uc, insn, visibility_now());
 	if (is_store(insn))
 		return store_parts(uc, insn);
 	load_parts(uc, insn);

@@ -7,7 +7,6 @@
 #include "shim/exposed/access.h"
 #include "shim/exposed/page/snapshot.h"
 #include "shim/exposed/page/states.h"
-#include "shim/exposed/probe/exchange.h"
 #include "shim/exposed/x86/word.h"
 
 bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VECTOR_MAX])
@@ -115,9 +114,9 @@ static bool may_fill(struct page *p, const struct insn *insn)
 /* One store over two pages, as memset makes, is no reason to pass both through: what a peer brings there would not be seen. */
 static bool is_done(ucontext_t *uc, struct page *p, const struct insn *insn)
 {
-	if (!is_within(insn))
-		return can_be_parted(insn) && do_parts(uc, insn);
-	return (is_store(insn) && store_alone(uc, p, insn)) || (insn->class == INSN_EXCHANGE && exchange_do(uc, insn));
+	if (is_store(insn) && is_within(insn))
+		return store_alone(uc, p, insn);
+	return writes(insn) && do_parts(uc, insn);
 }
 
 void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)

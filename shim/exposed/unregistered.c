@@ -9,6 +9,7 @@
 #include "shim/exposed/page/pieces.h"
 #include "shim/exposed/probe/aside.h"
 #include "shim/exposed/probe/exchange.h"
+#include "shim/exposed/probe/executed.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/word.h"
 
@@ -33,6 +34,8 @@ static bool do_unregistered(ucontext_t *uc, struct page *p, const struct insn *i
 	}
 	if (insn->class == INSN_EXCHANGE)
 		return exchange_unregistered(uc, insn);
+	if (insn->class == INSN_WRITE)
+		return executed_store(uc, insn, UNREGISTERED);
 	return insn->class == INSN_OPERAND && aside_begin(uc, insn, true);
 }
 

@@ -27,12 +27,7 @@ static unsigned int word_of(uintptr_t address, unsigned int size)
 
 #define STATUS_FLAGS "0x8d5" /* CF, PF, AF, ZF, SF, OF: others are no result of such instructions */
 
-/*
- * Calls the code with the general registers of g, but for the stack pointer, and with its flags; puts what they are
- * then back into g.  The offsets are those of gregset_t (sys/ucontext.h).
- */
-void sr_exchange_call(greg_t *g, uintptr_t code);
-
+/* The offsets are those of gregset_t (sys/ucontext.h). */
 _Static_assert(REG_R8 == 0 && REG_R15 == 7 && REG_RDI == 8 && REG_RCX == 14 && REG_EFL == 17,
 	       "the code below has these numbers");
 

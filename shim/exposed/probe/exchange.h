@@ -12,6 +12,12 @@
 #include "shim/exposed/x86/decode.h"
 #include "shim/exposed/page/thread.h"
 
+/*
+ * Calls the code with the general registers of g, but for the stack pointer, and with its flags; puts what they are
+ * then back into g.
+ */
+void sr_exchange_call(greg_t *g, uintptr_t code);
+
 /* With the lock held, within an event.  False if it cannot be done this way: then nothing has been done. */
 bool exchange_do(ucontext_t *uc, const struct insn *insn);
 

@@ -19,6 +19,11 @@ static bool is_move_or_compare(const struct insn *i)
 	return i->class == INSN_LOAD || i->class == INSN_STORE || i->class == INSN_COMPARE;
 }
 
+static bool is_masked_store(const struct insn *i)
+{
+	return i->class == INSN_VECTOR_STORE || i->class == INSN_WRITE;
+}
+
 /*
  * Do the prefixes leave the instruction what the table says it is?  Behind rep a move is another instruction, if any;
  * before an exchange with lock it is only a hint (xacquire).  Instructions of vectors have it as a part of their opcode.
@@ -34,8 +39,7 @@ static bool has_known_prefixes(const struct insn *i)
 	if (e->kind == ENCODED_EVEX) {
 		if (e->evex & EVEX_BROADCAST) /* of which a short displacement counts in elements */
 			return false;
-		return i->class == INSN_OPERAND ||
-		       (e->evex & (EVEX_ZERO | (i->class == INSN_VECTOR_STORE ? 0 : EVEX_MASK) | EVEX_NO_V)) == EVEX_NO_V;
+		return i->class == INSN_OPERAND || (e->evex & (EVEX_ZERO | (is_masked_store(i) ? 0 : EVEX_MASK) | EVEX_NO_V)) == EVEX_NO_V;
 	}
 	if (e->kind == ENCODED_VEX || is_vector_move(i))
 		return true;
@@ -70,14 +74,6 @@ static void find_register(struct insn *insn, uint8_t modrm)
 	insn->reg -= 4;
 }
 
-/* vmovdqu8 and vmovdqu16 have the prefix f2; what else is masked has elements of 4 or 8 bytes. */
-static uint8_t element_of(const struct encoding *e)
-{
-	const uint8_t size = e->rex & REX_W ? 8 : 4;
-
-	return e->opcode == MOVDQ_STORE && e->prefix == 3 ? size / 4 : size;
-}
-
 static void find_masked_size(const ucontext_t *uc, struct insn *insn)
 {
 	uint64_t mask;
@@ -92,8 +88,9 @@ static void find_masked_size(const ucontext_t *uc, struct insn *insn)
 	for (; mask & 1; mask >>= 1)
 		n++;
 	if (mask || !n)
-		insn->class = INSN_UNKNOWN;
-	insn->size = n * insn->element;
+		insn->class = INSN_WRITE;
+	else
+		insn->size = n * insn->element;
 }
 
 void decode_address(const ucontext_t *uc, struct insn *insn)
@@ -160,7 +157,7 @@ void decode_bytes(const uint8_t *code, uintptr_t pc, struct insn *insn)
 		insn->from = first_byte(insn);
 	if (insn->class == INSN_VECTOR_STORE && e->kind == ENCODED_EVEX) {
 		insn->mask = e->evex & EVEX_MASK;
-		insn->element = element_of(e);
+		insn->element = encoding_element(e);
 	}
 	find_register(insn, code[e->modrm_at]);
 }

@@ -55,8 +55,8 @@ static inline bool is_transfer(const struct insn *insn)
 void decode_bytes(const uint8_t *code, uintptr_t pc, struct insn *insn);
 
 /*
- * The address, from the registers, and of a masked store the size.  That is known if it stores the first elements only, as
- * memset of less than a vector does.
+ * The address, from the registers, and of a masked store the size, if it stores the first elements only, as memset of less
+ * than a vector does.  Otherwise it becomes an INSN_WRITE.
  */
 void decode_address(const ucontext_t *uc, struct insn *insn);
 

@@ -22,6 +22,7 @@ enum size {
 	QWORD,
 	OWORD,
 	YWORD,        /* 32 bytes */
+	TBYTE,        /* 10 bytes */
 	V,            /* operand size: 2, 4 or 8 */
 	D_OR_Q,       /* 4; 8 with W */
 	Q_OR_O,       /* 8; 16 with W */
@@ -41,6 +42,7 @@ enum size {
 #define ADDRESS                   {FORM_MODRM, 0, 0, 0, OPCODE_ADDRESS, 0}
 #define EXCHANGE(size, imm)       {FORM_MODRM, imm, INSN_EXCHANGE, size, 0, 0}
 #define READ(size, imm)           {FORM_MODRM, imm, INSN_OPERAND, size, OPCODE_ALWAYS, 0}
+#define WRITE(size, flags)        {FORM_MODRM, 0, INSN_WRITE, size, flags, 0}
 #define LOAD(size, flags)         {FORM_MODRM, 0, INSN_LOAD, size, flags, 0}
 #define STORE(size, imm)          {FORM_MODRM, imm, INSN_STORE, size, 0, 0}
 #define COMPARE(size, imm, flags) {FORM_MODRM, imm, INSN_COMPARE, size, flags, 0}
@@ -51,6 +53,7 @@ enum size {
 enum group_number {
 	GROUP_1B, GROUP_1Z, GROUP_1S, GROUP_2B, GROUP_2V, GROUP_2B1, GROUP_2V1, GROUP_3B, GROUP_3V,
 	GROUP_4, GROUP_5, GROUP_8, GROUP_9, GROUP_11B, GROUP_11V, GROUP_15,
+	GROUP_X87_1, GROUP_X87_3, GROUP_X87_5, GROUP_X87_7,
 };
 
 static const struct opcode groups[][8] = {
@@ -77,8 +80,13 @@ static const struct opcode groups[][8] = {
     [GROUP_9] = {[1] = EXCHANGE(Q_OR_O, 0)},
     [GROUP_11B] = {[0] = STORE(BYTE, IMMEDIATE_1)},
     [GROUP_11V] = {[0] = STORE(V, IMMEDIATE_Z)},
-    /* lfence, mfence, sfence: beside reads of the time-stamp counter */
-    [GROUP_15] = {[5 ... 7] = MODRM(0)},
+    /* stmxcsr; lfence, mfence, sfence: beside reads of the time-stamp counter */
+    [GROUP_15] = {[3] = WRITE(DWORD, 0), [5 ... 7] = MODRM(0)},
+    /* fst, fstp, fnstcw; fist, fistp, fisttp; fnstsw; fbstp */
+    [GROUP_X87_1] = {[2 ... 3] = WRITE(DWORD, OPCODE_SIGNALS), [7] = WRITE(WORD, 0)},
+    [GROUP_X87_3] = {[1 ... 3] = WRITE(DWORD, OPCODE_SIGNALS), [7] = WRITE(TBYTE, OPCODE_SIGNALS)},
+    [GROUP_X87_5] = {[1 ... 3] = WRITE(QWORD, OPCODE_SIGNALS), [7] = WRITE(WORD, 0)},
+    [GROUP_X87_7] = {[1 ... 3] = WRITE(WORD, OPCODE_SIGNALS), [6] = WRITE(TBYTE, OPCODE_SIGNALS), [7] = WRITE(QWORD, OPCODE_SIGNALS)},
 };
 
 /* add, or, adc, sbb, and, sub, xor */
@@ -108,6 +116,7 @@ static const struct opcode one_byte[256] = {
     [0xc6] = GROUP(GROUP_11B), GROUP(GROUP_11V),
     [0xc9] = PLAIN(0), /* leave */
     [0xd0] = GROUP(GROUP_2B1), GROUP(GROUP_2V1), GROUP(GROUP_2B1), GROUP(GROUP_2V1),
+    [0xd9] = GROUP(GROUP_X87_1), [0xdb] = GROUP(GROUP_X87_3), [0xdd] = GROUP(GROUP_X87_5), [0xdf] = GROUP(GROUP_X87_7),
     [0xe8] = RELATIVE(FORM_CALL, IMMEDIATE_4), RELATIVE(FORM_JUMP, IMMEDIATE_4), {0}, RELATIVE(FORM_JUMP, IMMEDIATE_1),
     [0xf6] = GROUP(GROUP_3B), GROUP(GROUP_3V), [0xfe] = GROUP(GROUP_4), GROUP(GROUP_5),
     /* es, cs, ss and ds have no meaning in 64-bit mode.  67, another size of address, is not known. */
@@ -159,10 +168,15 @@ static const struct opcode two_bytes[256] = {
 #define FP(size)  VECTOR(INSN_OPERAND, size, 0, BOTH)
 #define FPV(size) VECTOR(INSN_OPERAND, size, 0, ENCODED_VEX)
 #define FPU(size) VECTOR(INSN_OPERAND, size, OPCODE_UNALIGNED, BOTH)
+/* Conversions, some elements only, mask registers. */
+#define WRV(size) VECTOR(INSN_WRITE, size, 0, ENCODED_VEX)
+#define WRX(size) VECTOR(INSN_WRITE, size, 0, ENCODED_EVEX)
+#define COMPRESS  VECTOR(INSN_WRITE, FULL, OPCODE_ELEMENTS, ENCODED_EVEX)
 /* Of general registers. */
 #define RDL(size) VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, ENCODED_LEGACY)
 /* MMX's: x87's exceptions are theirs. */
 #define MMX(size) VECTOR(INSN_OPERAND, size, 0, ENCODED_LEGACY)
+#define WRM(size) VECTOR(INSN_WRITE, size, OPCODE_SIGNALS, ENCODED_LEGACY)
 #define NONE {0}
 
 #define ARITHMETIC_FP {FP(FULL), FP(FULL), FP(DWORD), FP(QWORD)}
@@ -199,9 +213,9 @@ static const struct opcode vectors_0f[256][4] = {
     [0x70] = {MMX(QWORD), RD(FULL), RD(FULL), RD(FULL)}, /* pshuf */
     [0x74 ... 0x76] = {MMX(QWORD), RDE(FULL)}, /* pcmpeq */
     [0x7c ... 0x7d] = {NONE, FP(FULL), NONE, FP(FULL)}, /* hadd */
-    [0x7e] = {NONE, ST(D_OR_Q), LD(QWORD)},
-    [0x7f] = {NONE, STA(FULL), ST(FULL), STX(FULL)},
-    [0x90] = {FPV(MASK_W), FPV(MASK_B)}, /* kmov */
+    [0x7e] = {WRM(D_OR_Q), ST(D_OR_Q), LD(QWORD)},
+    [0x7f] = {WRM(QWORD), STA(FULL), ST(FULL), STX(FULL)},
+    [0x90] = {FPV(MASK_W), FPV(MASK_B)}, {WRV(MASK_W), WRV(MASK_B)}, /* kmov */
     [0xc2] = ARITHMETIC_FP, /* cmp */
     [0xc4] = {MMX(WORD), RD(WORD)}, /* pinsrw */
     [0xc6] = {RD(FULL), RD(FULL)}, /* shuf */
@@ -217,7 +231,7 @@ static const struct opcode vectors_0f[256][4] = {
     [0xe1 ... 0xe2] = SHIFT,
     [0xe3 ... 0xe5] = INTEGERS,
     [0xe6] = {NONE, FP(FULL), FP(HALF), FP(FULL)}, /* cvttpd2dq, cvtdq2pd, cvtpd2dq */
-    [0xe7] = {NONE, STA(FULL)}, /* movntdq */
+    [0xe7] = {WRM(QWORD), STA(FULL)}, /* movntq, movntdq */
     [0xe8 ... 0xea] = INTEGERS,
     [0xeb] = {MMX(QWORD), RDE(FULL)}, /* por */
     [0xec ... 0xee] = INTEGERS,
@@ -237,19 +251,23 @@ static const struct opcode vectors_0f[256][4] = {
 static const struct opcode vectors_0f38[256][4] = {
     [0x00 ... 0x0b] = INTEGERS, /* pshufb, phadd, ... */
     [0x0c ... 0x0f] = {NONE, RDV(FULL)}, /* vpermil, vtest */
-    [0x13] = {NONE, FPV(HALF)}, /* vcvtph2ps */
+    [0x10] = {NONE, NONE, WRX(HALF)}, {NONE, NONE, WRX(QUARTER)}, {NONE, NONE, WRX(EIGHTH)}, /* vpmovus */
+    {NONE, FPV(HALF), WRX(HALF)}, {NONE, NONE, WRX(QUARTER)}, /* and vcvtph2ps */
+    [0x15] = {NONE, NONE, WRX(HALF)},
     [0x16] = {NONE, RDV(YWORD)}, /* vpermps */
     [0x17] = {NONE, RD(FULL)}, /* ptest */
     [0x18] = {NONE, RDV(DWORD)}, [0x19] = {NONE, RDV(QWORD)}, [0x1a] = {NONE, RDV(OWORD)}, /* vbroadcast */
     [0x1c ... 0x1e] = INTEGERS, /* pabs */
-    [0x20] = {NONE, RD(HALF)}, {NONE, RD(QUARTER)}, {NONE, RD(EIGHTH)}, /* pmovsx */
-    {NONE, RD(HALF)}, {NONE, RD(QUARTER)}, {NONE, RD(HALF)},
+    [0x20] = {NONE, RD(HALF), WRX(HALF)}, {NONE, RD(QUARTER), WRX(QUARTER)}, /* pmovsx, vpmovs */
+    {NONE, RD(EIGHTH), WRX(EIGHTH)}, {NONE, RD(HALF), WRX(HALF)},
+    {NONE, RD(QUARTER), WRX(QUARTER)}, {NONE, RD(HALF), WRX(HALF)},
     [0x26 ... 0x27] = {NONE, RDX(FULL), RDX(FULL)}, /* vptestm, vptestnm */
     [0x28 ... 0x29] = {NONE, RD(FULL)}, /* pmuldq, pcmpeqq */
     [0x2a] = {NONE, LDA(FULL)}, {NONE, RD(FULL)}, /* movntdqa, packusdw */
-    [0x2c ... 0x2d] = {NONE, FPV(FULL)}, /* vmaskmov */
-    [0x30] = {NONE, RD(HALF)}, {NONE, RD(QUARTER)}, {NONE, RD(EIGHTH)}, /* pmovzx */
-    {NONE, RD(HALF)}, {NONE, RD(QUARTER)}, {NONE, RD(HALF)},
+    [0x2c ... 0x2d] = {NONE, FPV(FULL)}, [0x2e ... 0x2f] = {NONE, WRV(FULL)}, /* vmaskmov */
+    [0x30] = {NONE, RD(HALF), WRX(HALF)}, {NONE, RD(QUARTER), WRX(QUARTER)}, /* pmovzx, vpmov */
+    {NONE, RD(EIGHTH), WRX(EIGHTH)}, {NONE, RD(HALF), WRX(HALF)},
+    {NONE, RD(QUARTER), WRX(QUARTER)}, {NONE, RD(HALF), WRX(HALF)},
     [0x36] = {NONE, RDV(YWORD)}, /* vpermd */
     [0x37 ... 0x39] = {NONE, RD(FULL)}, /* pcmpgtq, pmin */
     [0x3a ... 0x3b] = {NONE, RDE(FULL)},
@@ -258,8 +276,9 @@ static const struct opcode vectors_0f38[256][4] = {
     [0x45 ... 0x47] = {NONE, RDV(FULL)}, /* vpsrlv */
     [0x50 ... 0x53] = {NONE, RDV(FULL)}, /* vpdp */
     [0x58] = {NONE, RDV(DWORD)}, [0x59] = {NONE, RDV(QWORD)}, [0x5a] = {NONE, RDV(OWORD)}, /* vpbroadcast */
+    [0x63] = {NONE, COMPRESS}, [0x8a ... 0x8b] = {NONE, COMPRESS}, /* vpcompress, vcompress */
     [0x78] = {NONE, RDV(BYTE)}, [0x79] = {NONE, RDV(WORD)},
-    [0x8c] = {NONE, FPV(FULL)}, /* vpmaskmov */
+    [0x8c] = {NONE, FPV(FULL)}, [0x8e] = {NONE, WRV(FULL)}, /* vpmaskmov */
     [0x96 ... 0x98] = FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR,
     [0xa6 ... 0xa8] = FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR,
     [0xb6 ... 0xb8] = FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR,
@@ -267,6 +286,7 @@ static const struct opcode vectors_0f38[256][4] = {
     [0xdb] = {NONE, RD(OWORD)}, /* aesimc */
     [0xdc ... 0xdf] = {NONE, RD(FULL)}, /* aes */
     [0xf0] = {MOVBE_LOAD, MOVBE_LOAD, NONE, RDL(BYTE)}, {MOVBE_STORE, MOVBE_STORE, NONE, RDL(V)}, /* and crc32 */
+    [0xf9] = {VECTOR(INSN_STORE, D_OR_Q, 0, ENCODED_LEGACY)}, /* movdiri */
     [0xf2] = {BMI}, {BMI}, /* andn; blsr, blsmsk, blsi */
     [0xf5] = {BMI, NONE, BMI, BMI}, /* bzhi, pext, pdep */
     {NONE, RDL(D_OR_Q), RDL(D_OR_Q), BMI}, /* adcx, adox, mulx */
@@ -282,6 +302,7 @@ static const struct opcode vectors_0f3a[256][4] = {
     [0x0f] = INTEGERS, /* palignr */
     [0x14] = {NONE, ST(BYTE)}, {NONE, ST(WORD)}, {NONE, ST(D_OR_Q)}, {NONE, ST(DWORD)}, /* pextr, extractps */
     [0x18] = {NONE, RDV(OWORD)}, {NONE, STV(OWORD)}, [0x1b] = {NONE, STX(YWORD)}, /* vinsertf128, vextractf128 */
+    [0x1d] = {NONE, VECTOR(INSN_WRITE, HALF, OPCODE_SIGNALS, ENCODED_VEX | ENCODED_EVEX)}, /* vcvtps2ph */
     [0x1e ... 0x1f] = {NONE, RDX(FULL)}, /* vpcmp */
     [0x20] = {NONE, RD(BYTE)}, {NONE, RD(DWORD)}, {NONE, RD(D_OR_Q)}, /* pinsr */
     [0x25] = {NONE, VECTOR(INSN_OPERAND, FULL, 0, ENCODED_EVEX)}, /* vpternlog */
@@ -516,12 +537,12 @@ bool encoding_of(const uint8_t *code, struct encoding *e)
 
 uint8_t encoding_operand_size(const struct encoding *e)
 {
-	static const uint8_t fixed[] = {[BYTE] = 1, [WORD] = 2, [DWORD] = 4, [QWORD] = 8, [OWORD] = 16, [YWORD] = 32};
+	static const uint8_t fixed[] = {[BYTE] = 1, [WORD] = 2, [DWORD] = 4, [QWORD] = 8, [OWORD] = 16, [YWORD] = 32, [TBYTE] = 10};
 	bool w = e->rex & REX_W;
 
 	if (e->op.size == V)
 		return encoding_word(e);
-	if (e->op.size <= YWORD)
+	if (e->op.size <= TBYTE)
 		return fixed[e->op.size];
 	switch (e->op.size) {
 	case D_OR_Q:
@@ -546,12 +567,25 @@ uint8_t encoding_operand_size(const struct encoding *e)
 	return 0;
 }
 
-/* EVEX's displacement of one byte counts in operands. */
+/* vmovdqu8 and vmovdqu16 have the prefix f2; others have elements of 4 or 8 bytes, but for vpcompressb and vpcompressw. */
+uint8_t encoding_element(const struct encoding *e)
+{
+	const uint8_t size = e->rex & REX_W ? 8 : 4;
+
+	if (e->map == 1 && e->opcode == MOVDQ_STORE && e->prefix == 3)
+		return size / 4;
+	return e->map == 2 && e->opcode == VPCOMPRESSB ? size / 4 : size;
+}
+
+/* EVEX's displacement of one byte counts in operands, or elements. */
 static uintptr_t displacement_of(const uint8_t *code, const struct encoding *e)
 {
 	intptr_t d = signed_at(code + e->displacement_at, e->displacement_bytes);
+	bool by_element = e->op.class == INSN_WRITE && e->op.flags & OPCODE_ELEMENTS;
 
-	return (uintptr_t)(e->kind == ENCODED_EVEX && e->displacement_bytes == 1 ? d * encoding_operand_size(e) : d);
+	if (e->kind != ENCODED_EVEX || e->displacement_bytes != 1)
+		return (uintptr_t)d;
+	return (uintptr_t)(d * (by_element ? encoding_element(e) : encoding_operand_size(e)));
 }
 
 bool encoding_operand(const uint8_t *code, uintptr_t pc, const struct encoding *e, struct operand *o)

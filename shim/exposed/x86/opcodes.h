@@ -25,6 +25,7 @@ enum insn_class {
 	INSN_OPERAND,      /* computes with memory, and leaves it as it is: add, imul, pcmpeqb, ... */
 	INSN_CALL,         /* by an address in memory */
 	INSN_JUMP,         /* the same */
+	INSN_WRITE,        /* vector, mask or x87 register to memory: converted, or some elements only */
 	INSN_EXCHANGE,     /* reads and writes, or only writes, at most 16 bytes: add, xchg, cmpxchg, setc, ... */
 };
 
@@ -50,6 +51,9 @@ enum form {
 #define OPCODE_REVERSED  16 /* INSN_COMPARE: register - memory */
 #define OPCODE_ALIGNED   32 /* a misaligned operand is an exception of its own */
 #define OPCODE_UNALIGNED 64 /* legacy encoding: 16 bytes that need no alignment */
+/* INSN_WRITE: */
+#define OPCODE_ELEMENTS  8  /* EVEX's short displacement counts in elements */
+#define OPCODE_SIGNALS   16 /* may have a floating-point exception */
 #define OPCODE_ADDRESS   128 /* lea, nop: computes an address at most, and does not touch memory */
 
 struct opcode {
@@ -85,6 +89,7 @@ struct opcode {
 #define INSN_BYTES_MAX 15
 
 #define MOVDQ_STORE 0x7f /* 0f 7f: movdqa, movdqu to memory */
+#define VPCOMPRESSB 0x63 /* 0f 38 63: with W vpcompressw */
 #define MOVHPS 0x17 /* 0f 17: a store of the register's bytes 8 to 15 */
 
 /* An instruction's bytes, taken apart. */
@@ -114,6 +119,9 @@ bool encoding_of(const uint8_t *code, struct encoding *e);
 
 /* The operand's bytes in memory; 0: not known. */
 uint8_t encoding_operand_size(const struct encoding *e);
+
+/* Of its elements, if they have masks. */
+uint8_t encoding_element(const struct encoding *e);
 
 /* 2, 4 or 8. */
 static inline uint8_t encoding_word(const struct encoding *e)

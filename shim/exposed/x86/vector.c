@@ -70,6 +70,16 @@ void vector_frame(ucontext_t *uc, char *frame, uint32_t size)
 	uc->uc_mcontext.fpregs = (fpregset_t)frame;
 }
 
+char *vector_xsave_frame(const ucontext_t *uc)
+{
+	char *frame = frame_of(uc);
+	uint32_t magic = 0;
+
+	if (frame)
+		memcpy(&magic, frame + MAGIC1_AT, sizeof(magic));
+	return magic == MAGIC1 ? frame : NULL;
+}
+
 /* Does the frame have it?  It always has the first 512 bytes. */
 static bool has(const char *frame, const struct piece *p)
 {

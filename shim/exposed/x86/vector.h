@@ -23,6 +23,9 @@ bool vector_mask(const ucontext_t *uc, unsigned int reg, uint64_t *mask);
 /* Puts size bytes, and clears those above up to the end of the register (vex) or of its first 16 bytes. */
 bool vector_put(ucontext_t *uc, unsigned int reg, const void *from, unsigned int size, bool vex);
 
+/* The frame, if xsave has written it and xrstor can read it; otherwise NULL. */
+char *vector_xsave_frame(const ucontext_t *uc);
+
 /* Makes uc's vector registers those that xsave has written to frame, which has size bytes. */
 void vector_frame(ucontext_t *uc, char *frame, uint32_t size);
 

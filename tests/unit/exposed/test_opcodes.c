@@ -157,7 +157,7 @@ static bool is_read(const struct reading *z)
 
 static bool is_written(const struct reading *z)
 {
-	return z->memory->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE;
+	return z->memory->actions & (ZYDIS_OPERAND_ACTION_MASK_WRITE | ZYDIS_OPERAND_ACTION_CONDWRITE);
 }
 
 static bool is_any(ZydisMnemonic m, const ZydisMnemonic *of)
@@ -321,6 +321,7 @@ static void compare_access(const uint8_t *bytes, const struct reading *z, const 
 	switch (insn->class) {
 	case INSN_STORE:
 	case INSN_VECTOR_STORE:
+	case INSN_WRITE:
 		CHECK(is_written(z) && !is_read(z));
 		break;
 	case INSN_EXCHANGE:
@@ -344,6 +345,7 @@ static void compare_register(const uint8_t *bytes, const struct reading *z, cons
 static void compare_move(const uint8_t *bytes, const struct reading *z, const struct insn *insn)
 {
 	static const ZydisMnemonic loads[] = {ZYDIS_MNEMONIC_MOV, ZYDIS_MNEMONIC_MOVZX, ZYDIS_MNEMONIC_MOVSX, ZYDIS_MNEMONIC_MOVSXD, 0};
+	static const ZydisMnemonic stores[] = {ZYDIS_MNEMONIC_MOV, ZYDIS_MNEMONIC_MOVNTI, ZYDIS_MNEMONIC_MOVDIRI, 0};
 	bool sign = z->i.mnemonic == ZYDIS_MNEMONIC_MOVSX || z->i.mnemonic == ZYDIS_MNEMONIC_MOVSXD;
 
 	if (insn->has_immediate)
@@ -356,7 +358,7 @@ static void compare_move(const uint8_t *bytes, const struct reading *z, const st
 		CHECK(insn->to_size == z->reg->size / 8);
 		break;
 	case INSN_STORE:
-		CHECK(z->i.mnemonic == ZYDIS_MNEMONIC_MOV || z->i.mnemonic == ZYDIS_MNEMONIC_MOVNTI);
+		CHECK(is_any(z->i.mnemonic, stores));
 		break;
 	default:
 		CHECK(z->i.mnemonic == (insn->test ? ZYDIS_MNEMONIC_TEST : ZYDIS_MNEMONIC_CMP));
@@ -573,7 +575,7 @@ static const struct found {
     {"vfmadd213ss reads 4 bytes", {0xc4, 0xe2, 0x71, 0xa9, 0x07}, INSN_OPERAND, 4, 0},
     {"kmovb reads 1 byte", {0xc5, 0xf9, 0x90, 0x07}, INSN_OPERAND, 1, 0},
     {"vpinsrb reads 1 byte", {0xc4, 0xe3, 0x71, 0x20, 0x07, 0x01}, INSN_OPERAND, 1, 0},
-    {"vmaskmovps to memory is no read", {0xc4, 0xe2, 0x75, 0x2e, 0x07}, INSN_UNKNOWN, 0, 0},
+    {"vmaskmovps to memory is no read", {0xc4, 0xe2, 0x75, 0x2e, 0x07}, INSN_WRITE, 32, 0},
     {"vextractf128 to memory is no read", {0xc4, 0xe3, 0x7d, 0x19, 0x07, 0x01}, INSN_VECTOR_STORE, 16, 0},
     {"vstmxcsr is no read", {0xc5, 0xf8, 0xae, 0x1f}, INSN_UNKNOWN, 0, 0},
     {"vzeroupper has no operand", {0xc5, 0xf8, 0x77, 0x07}, INSN_UNKNOWN, 0, 0},
