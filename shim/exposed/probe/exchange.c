@@ -97,13 +97,41 @@ static bool write_word(char *at, const struct word *w)
 	return done;
 }
 
-static void execute(greg_t *g, uintptr_t code, struct word *w, unsigned int size)
+/* The handler has another stack pointer. */
+static void pop(greg_t *g, unsigned int size)
+{
+	memcpy(exposed_self.probe.operand, (const void *)g[REG_RSP], size);
+	g[REG_RSP] += size;
+}
+
+/* The operand is the word that has the bit. */
+static void change_bit(greg_t *g, uintptr_t code, const struct insn *insn)
+{
+	greg_t *reg = &g[decode_greg(insn->reg)], was = *reg;
+
+	*reg &= 8 * insn->size - 1;
+	sr_exchange_call(g, code);
+	*reg = was;
+}
+
+/* With the thread's `operand`. */
+static void execute(greg_t *g, uintptr_t code, const struct insn *insn)
+{
+	if (encoding_pops(&insn->encoding))
+		pop(g, insn->size);
+	else if (encoding_chooses_bit(&insn->encoding))
+		change_bit(g, code, insn);
+	else
+		sr_exchange_call(g, code);
+}
+
+static void execute_word(greg_t *g, uintptr_t code, const struct insn *insn, struct word *w)
 {
 	char *operand = exposed_self.probe.operand;
 
-	memcpy(operand, w->before + w->at, size);
-	sr_exchange_call(g, code);
-	memcpy(w->after + w->at, operand, size);
+	memcpy(operand, w->before + w->at, insn->size);
+	execute(g, code, insn);
+	memcpy(w->after + w->at, operand, insn->size);
 }
 
 /* The program learns what it found there, and the shadow copy gets what is there now. */
@@ -131,7 +159,7 @@ static void exchange_word(greg_t *g, uintptr_t code, const struct insn *insn, un
 	do {
 		memcpy(now, g, sizeof(now));
 		read_word(&w, at);
-		execute(now, code, &w, insn->size);
+		execute_word(now, code, insn, &w);
 	} while (!write_word(at, &w));
 	memcpy(g, now, sizeof(now));
 	p->own = true;
@@ -147,7 +175,7 @@ static void exchange_parts(greg_t *g, uintptr_t code, const struct insn *insn, e
 	char *operand = exposed_self.probe.operand;
 
 	parts_load(insn->address, operand, insn->size, v);
-	sr_exchange_call(g, code);
+	execute(g, code, insn);
 	parts_store(insn->address, operand, NULL, insn->size, v);
 }
 
@@ -157,7 +185,6 @@ static bool exchange(ucontext_t *uc, const struct insn *insn, enum visibility v)
 	greg_t *g = uc->uc_mcontext.gregs;
 	uintptr_t code;
 
-	/* The handler has another stack pointer. */
 	code = !decode_names_sp(insn) ? code_for(uc, insn) : 0;
 	if (!code)
 		return false;

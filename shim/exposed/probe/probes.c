@@ -39,7 +39,7 @@ static bool is_worth_it(const struct insn *insn)
 	if (insn->class == INSN_OPERAND)
 		return insn->always;
 	if (insn->class == INSN_EXCHANGE)
-		return !decode_names_sp(insn);
+		return !decode_names_sp(insn) && !encoding_chooses_bit(&insn->encoding) && !encoding_pops(&insn->encoding);
 	return insn->class == INSN_COMPARE || insn->class == INSN_STORE || is_transfer(insn) || is_vector_move(insn);
 }
 

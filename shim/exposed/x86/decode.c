@@ -9,6 +9,11 @@ static const int greg_of[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG
 				REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
 				REG_R12, REG_R13, REG_R14, REG_R15};
 
+int decode_greg(uint8_t reg)
+{
+	return greg_of[reg];
+}
+
 greg_t *decode_register(ucontext_t *uc, uint8_t reg)
 {
 	return &uc->uc_mcontext.gregs[greg_of[reg]];
@@ -93,6 +98,14 @@ static void find_masked_size(const ucontext_t *uc, struct insn *insn)
 		insn->size = n * insn->element;
 }
 
+/* How far from its operand the word with the bit is. */
+static uintptr_t distance_of_bit(greg_t reg, uint8_t size)
+{
+	const int64_t bit = size == 2 ? (int16_t)reg : size == 4 ? (int32_t)reg : reg;
+
+	return (uintptr_t)((bit >> (size == 2 ? 4 : size == 4 ? 5 : 6)) * size);
+}
+
 void decode_address(const ucontext_t *uc, struct insn *insn)
 {
 	const greg_t *g = uc->uc_mcontext.gregs;
@@ -109,6 +122,11 @@ void decode_address(const ucontext_t *uc, struct insn *insn)
 		a += (uintptr_t)g[greg_of[o->base]];
 	if (o->index != NO_REGISTER)
 		a += (uintptr_t)g[greg_of[o->index]] << o->shift;
+	if (encoding_chooses_bit(&insn->encoding))
+		a += distance_of_bit(g[greg_of[insn->reg]], insn->size);
+	/* The stack pointer is what it is afterwards. */
+	if (encoding_pops(&insn->encoding) && o->base == REGISTER_SP)
+		a += insn->size;
 	insn->address = a;
 	if (insn->mask)
 		find_masked_size(uc, insn);

@@ -70,7 +70,8 @@ static inline void decode(const uint8_t *code, const ucontext_t *uc, struct insn
 /* INSN_EXCHANGE: is the stack pointer one of its operands? */
 bool decode_names_sp(const struct insn *insn);
 
-/* The general register of that number. */
+/* The general register of that number, and its place among those of a ucontext_t. */
 greg_t *decode_register(ucontext_t *uc, uint8_t reg);
+int decode_greg(uint8_t reg);
 
 #endif

@@ -38,6 +38,7 @@ static uint32_t implied_of_one_byte(uint8_t opcode)
 	switch (opcode) {
 	case 0x68:
 	case 0x6a: /* push */
+	case POP:
 	case 0xc3:
 	case 0xe8:
 		return SP;

@@ -24,6 +24,7 @@ enum size {
 	YWORD,        /* 32 bytes */
 	TBYTE,        /* 10 bytes */
 	V,            /* operand size: 2, 4 or 8 */
+	STACK,        /* of push and pop: 2 or 8 */
 	D_OR_Q,       /* 4; 8 with W */
 	Q_OR_O,       /* 8; 16 with W */
 	MASK_W,       /* 2; 8 with W */
@@ -53,7 +54,7 @@ enum size {
 enum group_number {
 	GROUP_1B, GROUP_1Z, GROUP_1S, GROUP_2B, GROUP_2V, GROUP_2B1, GROUP_2V1, GROUP_3B, GROUP_3V,
 	GROUP_4, GROUP_5, GROUP_8, GROUP_9, GROUP_11B, GROUP_11V, GROUP_15,
-	GROUP_X87_1, GROUP_X87_3, GROUP_X87_5, GROUP_X87_7,
+	GROUP_POP, GROUP_X87_1, GROUP_X87_3, GROUP_X87_5, GROUP_X87_7,
 };
 
 static const struct opcode groups[][8] = {
@@ -82,6 +83,7 @@ static const struct opcode groups[][8] = {
     [GROUP_11V] = {[0] = STORE(V, IMMEDIATE_Z)},
     /* stmxcsr; lfence, mfence, sfence: beside reads of the time-stamp counter */
     [GROUP_15] = {[3] = WRITE(DWORD, 0), [5 ... 7] = MODRM(0)},
+    [GROUP_POP] = {[0] = EXCHANGE(STACK, 0)},
     /* fst, fstp, fnstcw; fist, fistp, fisttp; fnstsw; fbstp */
     [GROUP_X87_1] = {[2 ... 3] = WRITE(DWORD, OPCODE_SIGNALS), [7] = WRITE(WORD, 0)},
     [GROUP_X87_3] = {[1 ... 3] = WRITE(DWORD, OPCODE_SIGNALS), [7] = WRITE(TBYTE, OPCODE_SIGNALS)},
@@ -106,7 +108,8 @@ static const struct opcode one_byte[256] = {
     [0x80] = GROUP(GROUP_1B), GROUP(GROUP_1Z), {0}, GROUP(GROUP_1S),
     [0x84] = COMPARE(BYTE, 0, OPCODE_TEST), COMPARE(V, 0, OPCODE_TEST), EXCHANGE(BYTE, 0), EXCHANGE(V, 0), /* xchg */
     [0x88] = STORE(BYTE, 0), STORE(V, 0), LOAD(BYTE, 0), LOAD(V, 0),
-    [0x8d] = ADDRESS, /* lea */
+    [0x8c] = EXCHANGE(WORD, 0), /* mov of a segment register */
+    [0x8d] = ADDRESS, [POP] = GROUP(GROUP_POP), /* lea; pop to memory */
     [0x90 ... 0x99] = PLAIN(0), /* xchg with rax, cwde, cdq */
     [0xa4] = STRING(BYTE), STRING(V), [0xaa] = STRING(BYTE), STRING(V),
     [0xa8] = PLAIN(IMMEDIATE_1), PLAIN(IMMEDIATE_Z), /* test */
@@ -130,12 +133,12 @@ static const struct opcode two_bytes[256] = {
     [0x40 ... 0x4f] = READ(V, 0), /* cmov */
     [0x80 ... 0x8f] = RELATIVE(FORM_BRANCH, IMMEDIATE_4),
     [0x90 ... 0x9f] = EXCHANGE(BYTE, 0), /* set */
-    /* bt, bts, btr, btc with a register may mean memory elsewhere than at their operand. */
+    /* bt, bts, btr, btc with a register may mean memory elsewhere than at their operand: encoding_chooses_bit(). */
     [0xa3] = MODRM(0), EXCHANGE(V, IMMEDIATE_1), EXCHANGE(V, 0), /* shld */
-    [0xab] = MODRM(0), EXCHANGE(V, IMMEDIATE_1), EXCHANGE(V, 0), /* shrd */
+    [0xab] = EXCHANGE(V, 0), EXCHANGE(V, IMMEDIATE_1), EXCHANGE(V, 0), /* shrd */
     [0xae] = GROUP(GROUP_15), READ(V, 0), /* imul */
     [0xb0] = EXCHANGE(BYTE, 0), EXCHANGE(V, 0), /* cmpxchg */
-    [0xb3] = MODRM(0), [0xbb] = MODRM(0),
+    [0xb3] = EXCHANGE(V, 0), [0xbb] = EXCHANGE(V, 0),
     [0xb6] = LOAD(BYTE, OPCODE_EXTENDS), LOAD(WORD, OPCODE_EXTENDS), /* movzx */
     [0xb8] = READ(V, 0), /* popcnt */
     [0xba] = GROUP(GROUP_8),
@@ -545,6 +548,8 @@ uint8_t encoding_operand_size(const struct encoding *e)
 	if (e->op.size <= TBYTE)
 		return fixed[e->op.size];
 	switch (e->op.size) {
+	case STACK:
+		return e->operand16 && !w ? 2 : 8;
 	case D_OR_Q:
 		return w ? 8 : 4;
 	case Q_OR_O:

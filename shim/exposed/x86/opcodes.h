@@ -88,6 +88,7 @@ struct opcode {
 
 #define INSN_BYTES_MAX 15
 
+#define POP 0x8f /* to memory, with 0 in ModRM */
 #define MOVDQ_STORE 0x7f /* 0f 7f: movdqa, movdqu to memory */
 #define VPCOMPRESSB 0x63 /* 0f 38 63: with W vpcompressw */
 #define MOVHPS 0x17 /* 0f 17: a store of the register's bytes 8 to 15 */
@@ -119,6 +120,18 @@ bool encoding_of(const uint8_t *code, struct encoding *e);
 
 /* The operand's bytes in memory; 0: not known. */
 uint8_t encoding_operand_size(const struct encoding *e);
+
+/* bts, btr, btc: its register says which bit, counted from the operand, perhaps in another word. */
+static inline bool encoding_chooses_bit(const struct encoding *e)
+{
+	return e->kind == ENCODED_LEGACY && e->map == 1 && (e->opcode == 0xab || e->opcode == 0xb3 || e->opcode == 0xbb);
+}
+
+/* To memory. */
+static inline bool encoding_pops(const struct encoding *e)
+{
+	return e->kind == ENCODED_LEGACY && !e->map && e->opcode == POP;
+}
 
 /* Of its elements, if they have masks. */
 uint8_t encoding_element(const struct encoding *e);

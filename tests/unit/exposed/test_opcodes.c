@@ -308,16 +308,29 @@ static bool may_fail_or_skip(const struct reading *z)
 	       (z->i.avx.mask.mode != ZYDIS_MASK_MODE_INVALID && z->i.avx.mask.mode != ZYDIS_MASK_MODE_DISABLED);
 }
 
+/* Of what Zydis does not count: the word of a bit, and a stack pointer that has changed. */
+static uint64_t further(const struct insn *insn)
+{
+	const uint64_t bit = encoding_chooses_bit(&insn->encoding) ? registers.values[ZYDIS_REGISTER_RAX + insn->reg] : 0;
+
+	if (encoding_pops(&insn->encoding))
+		return insn->operand.base == REGISTER_SP ? insn->size : 0;
+	if (insn->size == 2)
+		return (uint64_t)(((int16_t)bit & ~15) / 8);
+	return insn->size == 4 ? (uint64_t)(((int32_t)bit & ~31) / 8) : (uint64_t)(((int64_t)bit & ~63) / 8);
+}
+
 static void compare_access(const uint8_t *bytes, const struct reading *z, const struct insn *insn)
 {
 	ZyanU64 address;
 
 	CHECK(z->memory && z->memory->mem.type == ZYDIS_MEMOP_TYPE_MEM);
-	CHECK(memory_operands(z) == (insn->class == INSN_CALL ? 2 : 1)); /* with the return address */
+	/* With the return address; with the stack. */
+	CHECK(memory_operands(z) == (insn->class == INSN_CALL || encoding_pops(&insn->encoding) ? 2 : 1));
 	CHECK(insn->size == z->memory->size / 8);
 	CHECK(insn->length == z->i.length);
 	CHECK(ZYAN_SUCCESS(ZydisCalcAbsoluteAddressEx(&z->i, z->memory, registers.values[ZYDIS_REGISTER_RIP], &registers, &address)));
-	CHECK(insn->address == address);
+	CHECK(insn->address == address + further(insn));
 	switch (insn->class) {
 	case INSN_STORE:
 	case INSN_VECTOR_STORE:

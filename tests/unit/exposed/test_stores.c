@@ -53,6 +53,11 @@ _Static_assert(offsetof(struct registers, rax) == 3072 && offsetof(struct regist
 	S(shld, "shld $9, %rax, (%rdi)") \
 	S(shrd_cl, "shrd %cl, %eax, (%rdi)") \
 	S(rcl, "rclw %cl, (%rdi)") \
+	S(bts, "movsx %al, %rax\n bts %rax, (%rdi)") \
+	S(lock_btr, "movsx %cl, %ecx\n lock btr %ecx, (%rdi)") \
+	S(btc, "movsx %cl, %cx\n btcw %cx, (%rdi)") \
+	S(pop, "popq (%rdi)") \
+	S(mov_segment, "mov %ss, (%rdi)") \
 	S(movbe, "movbe %rax, (%rdi)") \
 	S(setg, "setg (%rdi)") \
 	S(fst_4, "fsts (%rdi)") \
