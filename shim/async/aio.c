@@ -362,6 +362,15 @@ static void note_write(uint64_t context, const struct iocb *r)
 	join(f);
 }
 
+static void expect_read(const struct iocb *r)
+{
+	struct iovec one;
+	size_t n;
+	const struct iovec *pieces = sr_aio_pieces(r, &one, &n);
+
+	sr_pieces_expect(pieces, n);
+}
+
 static void write_again(struct flight *f, size_t bytes)
 {
 	sr_pieces_write_again(f->kept, f->pieces, f->n, bytes, f->offset, f->flags);
@@ -377,6 +386,8 @@ void sr_replayed_io_submit(const struct sr_call_desc *d, uint64_t *a, uint64_t r
 	for (int64_t i = 0; i < (int64_t)result; i++) {
 		if (sr_aio_writes(list[i]))
 			note_write(a[0], list[i]);
+		else
+			expect_read(list[i]);
 		list[i]->aio_key = 0; /* as the kernel does */
 	}
 }

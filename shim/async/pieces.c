@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/async/pieces.h"
 
+#include "shim/core/engine.h"
 #include "shim/core/thread.h"
 #include "shim/files/outputs.h"
 #include "shim/kernel/readable.h"
+#include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/regions.h"
 
@@ -24,11 +26,23 @@ bool sr_pieces_are_readable(const struct iovec *pieces, size_t n)
 	return true;
 }
 
+static void expect(const struct iovec *piece)
+{
+	if (!sr_exposed_touches(piece->iov_base, piece->iov_len))
+		return;
+	if (sr_engine->replays) {
+		if (sr_engine->expects)
+			sr_engine->expects(piece->iov_base, piece->iov_len);
+		return;
+	}
+	sr_exposed_keep_values(piece->iov_base, piece->iov_len);
+	sr_clocks_unwatched();
+}
+
 void sr_pieces_expect(const struct iovec *pieces, size_t n)
 {
 	for (size_t i = 0; sr_regions_on && i < n; i++)
-		if (sr_exposed_touches(pieces[i].iov_base, pieces[i].iov_len))
-			sr_exposed_keep_values(pieces[i].iov_base, pieces[i].iov_len);
+		expect(&pieces[i]);
 }
 
 void sr_pieces_have_landed(const struct iovec *pieces, size_t n, uint64_t bytes)

@@ -16,7 +16,7 @@ bool sr_pieces_are_readable(const struct iovec *pieces, size_t n);
 
 /*
  * The kernel begins to write there.  What is not exposed as a whole is recorded when it has landed; loads from the rest are
- * recorded as they are made.
+ * recorded as they are made, and a replay of a group must not take what they find for another rank's.  In both runs.
  */
 void sr_pieces_expect(const struct iovec *pieces, size_t n);
 

@@ -361,12 +361,23 @@ static void write_again(const struct sr_uring_flight *f, size_t bytes)
 	sr_pieces_write_again(f->kept >= 0 ? f->kept : f->fd, f->pieces, f->n, bytes, f->offset, f->output_flags);
 }
 
+static void expect_read(const struct io_uring_sqe *r)
+{
+	struct iovec one;
+	size_t n;
+	const struct iovec *pieces = sr_uring_pieces(r, &one, &n);
+
+	if (sr_uring_is_known(r) && !sr_uring_writes(r) && !(r->flags & IOSQE_BUFFER_SELECT))
+		sr_pieces_expect(pieces, n);
+}
+
 void sr_uring_note(struct sr_uring *ring, const struct io_uring_sqe *r, uint32_t number)
 {
 	bool to_file = sr_uring_writes_file(r);
 	bool is_noted = sr_uring_is_known(r) && (to_file || effect_of(r) == SR_URING_PASSED);
 	struct sr_uring_flight *f = is_noted ? new_flight(ring, r) : NULL;
 
+	expect_read(r);
 	if (!f)
 		return;
 	f->number = number;

@@ -184,7 +184,7 @@ bool sr_uring_take_off(struct sr_uring *ring, const struct io_uring_sqe *request
 /* What a submitted request changes in what is known of rings; in both runs. */
 void sr_uring_has_submitted(struct sr_uring *ring, const struct io_uring_sqe *request);
 
-/* Replay: notes a request that has been submitted, if it does something to files or descriptors when it ends. */
+/* Replay: notes a request that has been submitted: what it reads is expected, what it does to files or descriptors is done when it ends. */
 void sr_uring_note(struct sr_uring *ring, const struct io_uring_sqe *request, uint32_t number);
 /* ... and does that. */
 void sr_uring_do_again(struct sr_uring *ring, struct sr_uring_flight *flight, const struct sr_uring_completion *c);

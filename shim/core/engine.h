@@ -142,6 +142,8 @@ struct sr_engine {
 	 * its signal has been sent, and the instruction must be executed again.
 	 */
 	bool (*handler_comes_first)(struct sr_thread *t);
+	/* From now on the kernel may bring something there.  May be NULL. */
+	void (*expects)(const void *addr, size_t length);
 	/* The thread has computed for long without a call (sr_signals_await_stall). */
 	void (*stalled)(struct sr_thread *t);
 	/* A handler that ran at a place of the program's code has returned to it; signals are blocked. */

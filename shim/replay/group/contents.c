@@ -98,6 +98,16 @@ void sr_contents_expected(const struct sr_group_origin *origin, enum sr_group_wr
 		sr_history_add_unseen(origin, kind, addr, n);
 }
 
+void sr_group_expects(const void *addr, size_t length)
+{
+	struct sr_group_origin now;
+
+	if (!sr_group_on)
+		return;
+	now = sr_progress_now(&sr_self, NULL);
+	sr_contents_expected(&now, SR_GROUP_UNSEEN, (uintptr_t)addr, (uint32_t)length);
+}
+
 /* Addresses of locks that are in the history already; another one may have taken the place of one. */
 #define LOCKS 1024
 

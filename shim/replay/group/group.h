@@ -84,6 +84,9 @@ void sr_group_region(struct sr_thread *t, uint64_t addr, uint64_t length);
 struct sr_exposed_event;
 void sr_group_seen(struct sr_thread *t, const struct sr_exposed_event *e);
 
+/* From now on the kernel may bring bytes there, which no rank has written. */
+void sr_group_expects(const void *addr, size_t length);
+
 /* A call is about to be made: libc may store into what is a lock of the program's. */
 void sr_group_uses_locks(struct sr_thread *t, const struct sr_call_desc *d, const uint64_t *a);
 
