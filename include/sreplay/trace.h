@@ -199,6 +199,12 @@ enum sr_record_kind {
 	 * the post: struct sr_changed_payload.  By the recorder, in front of that poll.
 	 */
 	SR_REC_CHANGED = 22,
+	/*
+	 * Since its last call the thread has passed so many points at which there may be a call of the recorder's own
+	 * (shared_mapping, mapped_output), and was none: a uint32_t.  By the recorder, in front of
+	 * what comes next before a call, such as a PLACE.
+	 */
+	SR_REC_LEFT_OUT = 23,
 	/* The first kind that is a call; the trace's schema.json describes them.  Advances the SN
 	 * by one.  By the recorder, when the call has returned. */
 	SR_REC_CALL = 64,

@@ -131,9 +131,19 @@ struct sr_engine {
 	 */
 	void (*handlers_at_heap)(struct sr_thread *t);
 
+	/*
+	 * May be NULL.  The thread passes a point at which the recording may have a call of the recorder's own, and, when it
+	 * records, has none.  Recording: says so in front of what comes next in the program's code.  Replay: true if the recording
+	 * has said so.
+	 */
+	bool (*left_out)(struct sr_thread *t);
+
 	/* Only an engine that replays has the following operations. */
 
-	/* Is the thread's next record one of this call, with these arguments?  NULL: with any. */
+	/*
+	 * Is the thread's next record one of this call, with these arguments?  NULL: with any.  It takes places and handlers that
+	 * come first for ones in front of this point.  So left_out is asked first, unless another call follows at once.
+	 */
 	bool (*comes_next)(struct sr_thread *t, enum sr_call_number n, uint64_t *a);
 	/* The same where the program makes no call: handlers and places before that record are still to come. */
 	bool (*comes_at_once)(struct sr_thread *t, enum sr_call_number n, uint64_t *a);
@@ -177,6 +187,11 @@ static inline bool sr_engine_is_active(void)
 }
 
 /* These functions call the operations and work in an inert process, too. */
+
+static inline bool sr_engine_left_out(struct sr_thread *t)
+{
+	return sr_engine && sr_engine->left_out && sr_engine->left_out(t);
+}
 
 static inline void sr_engine_note(struct sr_thread *t, uint16_t kind, const void *payload,
 				  size_t size)

@@ -252,8 +252,17 @@ static void replay(void *site)
 {
 	uint64_t none[SR_PIECE_WORDS], a[] = {sr_self.mapped_outputs, (uintptr_t)none};
 
-	while (sr_engine->comes_next(&sr_self, SR_CALL_mapped_output, a))
+	while (!sr_engine_left_out(&sr_self) && sr_engine->comes_next(&sr_self, SR_CALL_mapped_output, a))
 		put_piece(0, 0, NULL, site);
+}
+
+/* All pieces are in the recording: those of a replay are taken from there. */
+static void end_comparison(void *site)
+{
+	if (sr_engine->replays)
+		replay(site);
+	else
+		sr_engine_left_out(&sr_self);
 }
 
 static bool compare(uintptr_t begin, uintptr_t end, void *site)
@@ -269,8 +278,8 @@ static bool compare(uintptr_t begin, uintptr_t end, void *site)
 		if (!sr_engine->replays)
 			record(&part, site);
 	}
-	if (any && sr_engine->replays)
-		replay(site);
+	if (any)
+		end_comparison(site);
 	return any;
 }
 
@@ -319,9 +328,9 @@ void sr_mapped_outputs_compare(void *site)
 	if (!sr_engine || !sr_engine_is_active())
 		return;
 	/* Which mappings of other threads a forked child has is by chance; its recording knows. */
-	if (!compare(0, UINTPTR_MAX, site) && sr_engine->replays) {
+	if (!compare(0, UINTPTR_MAX, site)) {
 		sr_self.mapped_outputs++;
-		replay(site);
+		end_comparison(site);
 	}
 	if (mapped.is_full && !sr_engine->replays)
 		leave_rest(site);

@@ -123,6 +123,15 @@ void sr_emit_check(struct sr_thread *t)
 	t->last.len = 0;
 }
 
+void sr_emit_left_out(struct sr_thread *t)
+{
+	const uint32_t points = t->left_out;
+
+	t->left_out = 0;
+	if (points && t->left_out_behind == t->sn)
+		sr_emit(t, SR_REC_LEFT_OUT, &points, sizeof(points));
+}
+
 void sr_emit_stamp(struct sr_thread *t)
 {
 	union sr_stamp p;

@@ -45,6 +45,7 @@ static struct sr_engine record_engine = {
     .heap_begin = sr_record_heap_begin,
     .heap_end = sr_record_heap_end,
     .signal = sr_record_signal,
+    .left_out = sr_record_left_out,
     .handlers_at_heap = sr_record_handlers_at_heap,
     .thread_starts = sr_engine_ignore_start,
     .thread_begins = sr_engine_ignore,

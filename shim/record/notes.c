@@ -15,11 +15,22 @@ void sr_record_note(struct sr_thread *t, uint16_t kind, const void *payload, siz
 		sr_record_start_thread(t);
 	if (!t->silent) {
 		sr_flush_repeats(t);
+		sr_emit_left_out(t);
 		sr_emit(t, kind, payload, size);
 		/* A repeat would refer to the previous record, which is this one and not a call. */
 		t->last.len = 0;
 	}
 	sr_leave(t, before);
+}
+
+bool sr_record_left_out(struct sr_thread *t)
+{
+	/* In front of the next call's record nothing needs to say it. */
+	if (t->left_out_behind != t->sn)
+		t->left_out = 0;
+	t->left_out_behind = t->sn;
+	t->left_out++;
+	return true;
 }
 
 /*

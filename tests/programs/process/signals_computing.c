@@ -169,6 +169,41 @@ static void ticks(void)
 	printf("%llu\n", (unsigned long long)x);
 }
 
+/*
+ * Around mappings of a file, of which the recorder may make calls of its own, or none: the handlers run behind them, and no call
+ * of the program's lies between.
+ */
+static void maps_files(void)
+{
+	struct itimerval often = {{0, 3000}, {0, 3000}};
+	char name[] = "/tmp/maps_files-XXXXXX";
+	int fd = mkstemp(name);
+	uint64_t x = 0;
+
+	if (fd < 0 || ftruncate(fd, 8192))
+		exit(9);
+	signal(SIGPROF, note_turn);
+	setitimer(ITIMER_PROF, &often, NULL);
+	while (found_n < 30) {
+		uint64_t *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+		for (uint64_t begun_at = turn++; (turn - begun_at) % 1000000; turn++)
+			x = a_turn(x);
+		p[turn % 1024] = x;
+		msync(p, 8192, MS_ASYNC);
+		for (uint64_t begun_at = turn++; (turn - begun_at) % 1000000; turn++)
+			x = a_turn(x);
+		munmap(p, 8192);
+		for (uint64_t begun_at = turn++; (turn - begun_at) % 1000000; turn++)
+			x = a_turn(x);
+	}
+	setitimer(ITIMER_PROF, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+	unlink(name);
+	close(fd);
+	print_found(5);
+	printf("%llu\n", (unsigned long long)x);
+}
+
 static timer_t timer_of(int signo, long us)
 {
 	struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signo};
@@ -475,6 +510,7 @@ const struct signal_case computing_cases[] = {
     {"counts_digests", counts_digests},
     {"allocates", allocates},
     {"ticks", ticks},
+    {"maps_files", maps_files},
     {"many_kinds", many_kinds},
     {"nested_computing", nested_computing},
     {"jumps_from_loops", jumps_from_loops},
