@@ -154,9 +154,10 @@ static int names_library(struct dl_phdr_info *executable, size_t size, void *unu
 
 	for (int i = 0; i < executable->dlpi_phnum && !found; i++) {
 		const ElfW(Phdr) *segment = &executable->dlpi_phdr[i];
+		size_t n = segment->p_filesz < LOOK_AT ? segment->p_filesz : LOOK_AT;
 
 		if (segment->p_type == PT_LOAD && segment->p_flags & PF_R && !(segment->p_flags & PF_W))
-			found = has_one_of((void *)(executable->dlpi_addr + segment->p_vaddr), segment->p_filesz, names, 2);
+			found = has_one_of((void *)(executable->dlpi_addr + segment->p_vaddr), n, names, 2);
 	}
 	return found ? 1 : -1; /* what comes behind the first is no executable */
 }

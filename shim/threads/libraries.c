@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "shim/core/engine.h"
+#include "shim/core/plain_text.h"
 #include "shim/core/thread.h"
 
 #define LIBRARIES 32
@@ -22,13 +23,6 @@ static struct kept {
 	_Atomic bool is_kept;
 } kept[] = {{.soname = "libibverbs.so.1"}, {.soname = "librdmacm.so.1"}};
 
-static const char *file_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Recognises a library by its file name; providers are in a directory of libibverbs. */
 static bool is_of_verbs(const char *path)
 {
@@ -37,7 +31,7 @@ static bool is_of_verbs(const char *path)
 	    "libmlx5.so", "libefa.so", "libmana.so",
 	    /* The unwinder: it reads the shim's frames, too. */
 	    "libgcc_s.so"};
-	const char *file = file_of(path);
+	const char *file = sr_plain_file(path);
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strncmp(file, names[i], strlen(names[i])))
@@ -77,7 +71,7 @@ static int is_loaded(struct dl_phdr_info *info, size_t size, void *library)
 {
 	const struct kept *k = library;
 
-	return !strncmp(file_of(info->dlpi_name), k->soname, strlen(k->soname));
+	return !strncmp(sr_plain_file(info->dlpi_name), k->soname, strlen(k->soname));
 }
 
 void sr_verbs_libraries_keep(void)
