@@ -2,13 +2,14 @@
 #include "shim/memory/images.h"
 
 #include <dlfcn.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
 
 static struct image {
 	uintptr_t start, size;
-} vdso, loader;
+} vdso, loader, libc;
 
 /* An image extends from its lowest segment, which holds its header, to the end of the highest. */
 static struct image image_at(unsigned long auxv)
@@ -29,6 +30,19 @@ static struct image image_at(unsigned long auxv)
 	return image;
 }
 
+/* Where this code is, which a library has that ld.so has loaded. */
+static struct image image_of(const void *code)
+{
+	struct dl_find_object object;
+
+	if (_dl_find_object((void *)code, &object))
+		return (struct image){0};
+	return (struct image){
+	    .start = (uintptr_t)object.dlfo_map_start,
+	    .size = (uintptr_t)object.dlfo_map_end - (uintptr_t)object.dlfo_map_start,
+	};
+}
+
 void sr_images_find(void)
 {
 	/* The second time it may have been hidden. */
@@ -36,6 +50,7 @@ void sr_images_find(void)
 		return;
 	vdso = image_at(AT_SYSINFO_EHDR);
 	loader = image_at(AT_BASE);
+	libc = image_of((const void *)gnu_get_libc_version);
 }
 
 const void *sr_images_vdso(void)
@@ -51,6 +66,11 @@ bool sr_is_vdso(const void *code)
 bool sr_is_loader(const void *code)
 {
 	return (uintptr_t)code - loader.start < loader.size;
+}
+
+bool sr_is_libc(const void *place)
+{
+	return (uintptr_t)place - libc.start < libc.size;
 }
 
 bool sr_is_unwinder(const void *code)

@@ -20,6 +20,9 @@ const void *sr_images_vdso(void);
 bool sr_is_vdso(const void *code);
 bool sr_is_loader(const void *code);
 
+/* In libc, its variables included: locks of its own are among them. */
+bool sr_is_libc(const void *place);
+
 /* libgcc's, which comes with the first thread that ends, if the program is not linked with it.  Safe in a handler. */
 bool sr_is_unwinder(const void *code);
 

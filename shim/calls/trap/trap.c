@@ -134,16 +134,18 @@ static long load(const struct sr_trapped *c)
 }
 
 /*
- * Threads wait for each other at ld.so's own locks too: one that binds a function at its first call, or looks one up, for one that
- * loads or drops a library.  Whether they meet there says nothing to the program, and in a replay they meet elsewhere, so this
- * is not recorded.  A thread that waits for long loses the run token to others, as one that sleeps does.
+ * Threads wait for each other at locks of ld.so's and libc's own too: one that binds a function at its first call, or looks one up,
+ * for one that loads or drops a library; one that allocates, for one that forks.  Whether they meet there says nothing to the
+ * program, and in a replay, which forks nothing, they meet elsewhere, so this is not recorded.  A thread that waits for long loses
+ * the run token to others, as one that sleeps does.
  */
-static bool waits_in_loader(const struct sr_trapped *c)
+static bool waits_in_libraries(const struct sr_trapped *c)
 {
 	/* Where dlclose waits until a thread has looked its symbol up: glibc's header.gscope_flag, which that thread wakes. */
 	const uintptr_t looks_up = (uintptr_t)__builtin_thread_pointer() + 28;
+	const void *word = (const void *)c->a[0];
 
-	return c->nr == SYS_futex && (sr_is_loader(c->site) || sr_is_loader((const void *)c->a[0]) || c->a[0] == looks_up);
+	return c->nr == SYS_futex && (sr_is_loader(c->site) || sr_is_loader(word) || sr_is_libc(word) || c->a[0] == looks_up);
 }
 
 /* The vDSO does not know the CPU-time clocks. */
@@ -169,7 +171,7 @@ static long own_affair(const struct sr_trapped *c)
 /* Handles calls without an entry in special[]: harmless ones, ld.so's, and those of calls.def. */
 static long ordinary(const struct sr_trapped *c)
 {
-	int call = waits_in_loader(c) ? -1 : sr_syscall_call_of_threads(c->nr);
+	int call = waits_in_libraries(c) ? -1 : sr_syscall_call_of_threads(c->nr);
 
 	if (call >= 0)
 		return sr_make_call(c, (enum sr_call_number)call);

@@ -107,6 +107,14 @@ def test_code_in_no_file(tap, trace):
            "the verdict of its replay says so, too", err)
 
 
+def test_libcs_lock(tap, trace):
+    """Where threads meet at libc's own locks depends on what a replay does not do (a fork holds that of malloc)."""
+    wrong, _, _ = runs_differ(trace, "serial", [os.path.join(APPS, "atomics"), "libcs_lock"], 1)
+    calls = subprocess.run([SREPLAY, "dump", trace], capture_output=True, text=True).stdout
+    tap.ok(not wrong and "pthread_join" in calls and "kernel_futex" not in calls,
+           "that a thread waits or wakes at a lock of libc's own is not recorded", "\n".join(wrong) + calls)
+
+
 def main():
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 4
     tap = Tap()
@@ -116,6 +124,7 @@ def main():
         test_atomics(tap, trace, runs)
         test_spin(tap, trace)
         test_code_in_no_file(tap, trace)
+        test_libcs_lock(tap, trace)
         wrong, _, _ = runs_differ(trace, "serial", [os.path.join(APPS, "threads")], runs, 5)
         tap.ok(not wrong, "8 threads, everything, in turns: %d exact replays" % runs, "\n".join(wrong))
         for way, status in WAYS.items():

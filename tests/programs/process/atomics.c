@@ -14,8 +14,9 @@
  *     spin         who waits only spins: no call, for as long as another thread sleeps
  *
  *     elsewhere    the same by code that is in no file
+ *     libcs_lock   wakes who waits at a lock of libc's own
  *
- * Without a case: all but the last two.  Each prints who did what, which differs from run to run.
+ * Without a case: all but the last three.  Each prints who did what, which differs from run to run.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -283,6 +284,13 @@ static void spin(int me)
 	}
 }
 
+/* -------------------------------------------------------------- libcs_lock */
+
+static void libcs_lock(int me)
+{
+	note(me, (uint64_t)syscall(SYS_futex, stdout->_lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0));
+}
+
 /* --------------------------------------------------------------------- all */
 
 static const struct a_case {
@@ -291,7 +299,7 @@ static const struct a_case {
 } cases[] = {
     {"references", references}, {"flags", flag},       {"futex", futex}, {"queue", queue},
     {"sleepers", sleepers},     {"handler", handler}, {"spin", spin},
-    {"elsewhere", spin},
+    {"elsewhere", spin},        {"libcs_lock", libcs_lock},
 };
 
 static const struct a_case *now;
@@ -344,7 +352,7 @@ int main(int argc, char **argv)
 	sigaction(SIGUSR1, &a, NULL);
 	all = optind == argc;
 	for (size_t i = 0; i < n; i++) {
-		bool wanted = all && cases[i].run != spin;
+		bool wanted = all && cases[i].run != spin && cases[i].run != libcs_lock;
 
 		for (int k = optind; k < argc; k++)
 			wanted = wanted || !strcmp(argv[k], cases[i].name);
