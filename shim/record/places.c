@@ -465,7 +465,9 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 	sr_place_words_stack(r[REGISTER_SP], t->stack_top);
 	check_turn(pc, r, uc);
 	if (is_place(pc)) {
-		if (step.for_signal)
+		if (sr_suited_serves_libraries(pc, r))
+			stop_later(t, uc);
+		else if (step.for_signal)
 			interrupt(t, uc, pc, r);
 		else
 			stop(t, uc, pc, r);

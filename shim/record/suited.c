@@ -6,7 +6,16 @@
 #include "logd/base/page.h"
 #include "shim/core/stack.h"
 #include "shim/exposed/page/mappings.h"
+#include "shim/exposed/x86/opcodes.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/images.h"
+#include "shim/threads/place.h"
+
+/* So many words of the stack are looked at for ld.so's code: libc's functions that it calls have small frames. */
+#define SERVICE_WORDS 64
+
+/* It is soon done, so a thread is asked again, this often in a row: then it only seems to. */
+#define SERVICE_ASKS 16
 
 /* Instructions at which threads have been stopped, or could be. */
 #define KNOWN_MAX 512
@@ -82,4 +91,28 @@ enum breakpoint_kind sr_suited(uintptr_t pc)
 	k->pc = pc;
 	known_n++;
 	return k->kind;
+}
+
+static bool leads_to_libraries(const uint64_t r[16])
+{
+	uint64_t words[SERVICE_WORDS];
+	size_t n;
+
+	for (uint32_t i = 0; i < 16; i++)
+		if (sr_heap_in_shim_arena((const void *)r[i], 1))
+			return true;
+	n = sr_place_read(words, r[REGISTER_SP], sizeof(words)) / sizeof(words[0]);
+	for (size_t i = 0; i < n; i++)
+		if (sr_is_loader((const void *)words[i]))
+			return true;
+	return false;
+}
+
+bool sr_suited_serves_libraries(uintptr_t pc, const uint64_t r[16])
+{
+	static uint32_t asks;
+	bool serves = asks < SERVICE_ASKS && sr_is_libc((const void *)pc) && leads_to_libraries(r);
+
+	asks = serves ? asks + 1 : 0;
+	return serves;
 }

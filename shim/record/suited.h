@@ -20,4 +20,10 @@ enum breakpoint_kind sr_suited(uintptr_t pc);
 /* Is it code of a file?  In what a program writes as it runs no instruction is suited.  Ask where the thread begins to step. */
 bool sr_suited_may_be(uintptr_t pc);
 
+/*
+ * Does libc's code work there for ld.so, or on what the shim keeps, as at the end of a thread?  A replay has other libraries and
+ * another heap of the shim's, and would not find the place again.  r: all registers.
+ */
+bool sr_suited_serves_libraries(uintptr_t pc, const uint64_t r[16]);
+
 #endif
