@@ -125,7 +125,8 @@ enum sr_record_kind {
 	SR_REC_EXPOSED = 8,
 	/*
 	 * Memory becomes an exposed region, or ceases to be one: struct sr_region_payload.  By the
-	 * recorder, in front of the call that registers or releases the memory.
+	 * recorder, in front of the call that registers or releases the memory; with SR_REGION_AT_RETURN
+	 * behind it.
 	 */
 	SR_REC_REGION = 9,
 	/* Statistics: struct sr_exposed_counts_payload.  By the recorder, in front of EXIT. */
@@ -353,6 +354,8 @@ struct sr_exposed_value_head {
 /* `what` of struct sr_region_payload. */
 #define SR_REGION_ADDED   1
 #define SR_REGION_REMOVED 2
+/* A bit of it: behind the call.  Of a process with threads, which may go on between the call's two numbers. */
+#define SR_REGION_AT_RETURN 0x100u
 
 /*
  * Why memory that peers write to cannot be an exposed region.  The recorder then compares it at

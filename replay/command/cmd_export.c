@@ -115,8 +115,8 @@ static int write_out(const struct options *o, const struct sr_timeline *t)
 	if (out)
 		status = sr_output_close(out, o->common.out, status);
 	if (!status && t->contradictions)
-		sr_note("%llu arrows contradict each other and point backwards: were these ranks "
-			"recorded in one run?",
+		sr_note("%llu arrows contradict each other and point backwards: a defect of sreplay, unless the trace is "
+			"joined from several runs",
 			(unsigned long long)t->contradictions);
 	sr_names_free(&names);
 	return status;

@@ -290,7 +290,7 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 
 /* The requested transport, or else the best there is, with its plan.  False after a message. */
 static bool find_transport(struct sr_trace *t, const struct options *o, const int32_t *ranks,
-			   size_t n, struct sr_transport *way)
+			   size_t n, struct sr_transport *way, bool *has_no_plan)
 {
 	enum sr_group_transport wanted = o->transport;
 
@@ -305,6 +305,7 @@ static bool find_transport(struct sr_trace *t, const struct options *o, const in
 	if (o->has_transport)
 		return sr_fail("--transport none replays without"), false;
 	sr_note("so each rank is replayed from its trace only");
+	*has_no_plan = true;
 	return sr_transport_open(way, t, ranks, n, SR_GROUP_NONE);
 }
 
@@ -353,7 +354,7 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	if (n > SR_GROUP_MEMBERS)
 		return sr_fail("a group of more than %d ranks cannot be replayed at once",
 			       SR_GROUP_MEMBERS);
-	if (!find_transport(t, o, ranks, n, &way))
+	if (!find_transport(t, o, ranks, n, &way, &c.has_no_plan))
 		return SR_EXIT_FAILED;
 	c.outsiders = outsiders = find_outsiders(t, ranks, n, &way);
 	c.transport = &way;

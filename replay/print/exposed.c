@@ -96,7 +96,7 @@ static json_t *print_event(const struct sr_exposed_event *e)
 static json_t *print_region(const struct sr_region_payload *r)
 {
 	return json_pack("{s:s, s:s, s:o, s:I, s:s}", "record", sr_record_name(SR_REC_REGION), "what",
-			 r->what == SR_REGION_ADDED ? "added" : "removed", "addr",
+			 (r->what & ~SR_REGION_AT_RETURN) == SR_REGION_ADDED ? "added" : "removed", "addr",
 			 sr_json_address(r->addr), "length", (json_int_t)r->length, "how",
 			 reason(r->refusal));
 }
@@ -176,7 +176,7 @@ static void add_region(struct sr_exposed_sum *sum, const struct sr_region_payloa
 {
 	uint32_t why = r->refusal < REASONS ? r->refusal : 0;
 
-	if (r->what != SR_REGION_ADDED)
+	if ((r->what & ~SR_REGION_AT_RETURN) != SR_REGION_ADDED)
 		return;
 	sum->regions += !why;
 	sum->region_bytes += why ? 0 : r->length;

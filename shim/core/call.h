@@ -66,6 +66,8 @@ enum sr_source {
 #define SR_ORDER_IDLE   4u /* ... unless it found nothing: its result is sr_call_desc.idle */
 /* Before the real call it changes what other threads meet in memory: that belongs to its entry. */
 #define SR_ORDER_EXPOSES 8u
+/* Behind the real call it changes that again, which belongs to its return: with threads, it is recorded behind the call. */
+#define SR_ORDER_UNEXPOSES 16u
 
 /* How a function reports that something is not supported. */
 enum sr_failure {

@@ -129,7 +129,7 @@ struct sr_thread {
 	const struct sr_call_desc *volatile waits_in;
 	const uint64_t *volatile waits_with;
 	volatile bool waits_exposed; /* memory that it waits at has become exposed: libc's system calls are trapped there, too */
-	/* Recording threads one at a time: the call that it makes, and the event at which it has the run token again in it, or 0. */
+	/* Recording threads: the call that it makes; one at a time: the event at which it has the run token again in it, or 0. */
 	const struct sr_call_desc *makes;
 	uint64_t regained;
 	bool raw;             /* the current call was a system call */

@@ -266,13 +266,13 @@ static void return_left(uintptr_t begin, uintptr_t end)
 	}
 }
 
-void sr_exposed_remove(void *addr, size_t length)
+static void remove_region(void *addr, size_t length, uint32_t where)
 {
 	const struct range r = range_of(addr, length);
 	uint64_t mask;
 
 	exposed_lock(&mask);
-	event_begin(exposed_self.fault, SR_EXPOSED_AT_CALL, 0, 0);
+	event_begin(exposed_self.fault, where, 0, 0);
 	replay_values();
 	for (uintptr_t v = r.begin; v < r.end; v += PAGE)
 		if (is_there(v, r.addr, length))
@@ -281,6 +281,16 @@ void sr_exposed_remove(void *addr, size_t length)
 		return_left(r.begin, r.end);
 	event_end();
 	exposed_unlock(&mask);
+}
+
+void sr_exposed_remove(void *addr, size_t length)
+{
+	remove_region(addr, length, SR_EXPOSED_AT_CALL);
+}
+
+void sr_exposed_remove_at_return(void *addr, size_t length)
+{
+	remove_region(addr, length, SR_EXPOSED_AT_RETURN);
 }
 
 /* Forgets the exposed pages from there on.  Returns where there are no more.  The kernel takes as long for one page as for many. */

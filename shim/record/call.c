@@ -313,8 +313,9 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 
 	t->heap = SR_HEAP_LIBRARY;
 	t->inside_rdmacm = d->source == SR_SOURCE_RDMACM;
-	if (how == SERIAL) {
+	if (how != ALONE)
 		t->makes = d;
+	if (how == SERIAL) {
 		if (!(d->order & SR_ORDER_EXPOSES))
 			sr_serial_release(t, sr_serial_releasing(t, d, is_output(d)));
 	}

@@ -437,6 +437,8 @@ static uint64_t __attribute__((noinline)) answer(struct sr_thread *t, enum sr_ca
 	end_order(t, &c);
 	if (regions || sr_regions_on)
 		sr_regions_call_ends(&pinned);
+	if (c.d->order & SR_ORDER_UNEXPOSES && sr_threaded)
+		sr_replay_change_regions_at_return(t, c.found);
 	sr_watch_call_ends(c.d, a, c.head.result);
 	note_idle_poll(t, &c);
 	/* Each thread has its own counter, so no locked add is needed. */

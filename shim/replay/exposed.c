@@ -269,6 +269,22 @@ void sr_replay_change_regions(struct sr_thread *t, uint16_t found)
 	s->changes.len = 0;
 }
 
+/* Behind a call: what it has changed there.  Only of a process with threads. */
+void sr_replay_change_regions_at_return(struct sr_thread *t, uint16_t found)
+{
+	struct sr_replay_stream *s = t->stream;
+	struct sr_region_payload region;
+
+	while (!t->silent && !s->repeats_left && sr_replay_peek(t) && s->next.kind == SR_REC_REGION && s->next.size >= sizeof(region)) {
+		memcpy(&region, s->next.payload, sizeof(region));
+		if (!(region.what & SR_REGION_AT_RETURN))
+			return;
+		sr_put_raw(&s->changes, &region, sizeof(region));
+		s->peeked = false;
+		sr_replay_change_regions(t, found);
+	}
+}
+
 void sr_replay_pass_exposed(struct sr_thread *t, uint16_t found, void *site)
 {
 	struct sr_replay_stream *s = t->stream;

@@ -235,6 +235,7 @@ void sr_replay_suspend_awaited(struct sr_thread *t);
 void sr_replay_pass_exposed(struct sr_thread *t, uint16_t found, void *site);
 /* The regions change as the records said that were passed; found: the call that does it. */
 void sr_replay_change_regions(struct sr_thread *t, uint16_t found);
+void sr_replay_change_regions_at_return(struct sr_thread *t, uint16_t found);
 
 /* -------------------------------------------------------------- ending.c */
 

@@ -343,21 +343,24 @@ void sr_replayed_rereg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t re
  * address for both the memory and the remote side, so the pages have to be at that address.
  * The region is therefore recorded by comparing it with its shadow copy.
  */
-static void rewindow(const struct sr_call_desc *d, struct sr_exposed_region *old, const uint64_t *a)
+static void compare_anew(struct ibv_mr *mr, struct sr_exposed_region *old)
 {
-	const struct ibv_mr *mr = (void *)a[0];
 	struct sr_exposed_region w = {0};
 
+	if (old)
+		sr_regions_drop(old);
+	sr_regions_compare(&w, mr->addr, mr->length, SR_EXPOSED_REFUSED_REREG);
+	sr_free(sr_map_take(&exposed, (uintptr_t)mr));
+	keep_exposed(mr, &w);
+}
+
+static void rewindow(const struct sr_call_desc *d, struct sr_exposed_region *old, const uint64_t *a)
+{
 	if (!(a[1] & IBV_REREG_MR_CHANGE_ACCESS) && !old)
 		return;
 	if (old && !(a[1] & IBV_REREG_MR_CHANGE_TRANSLATION))
 		return;
-	sr_engine_regains(&sr_self, d);
-	if (old)
-		sr_regions_drop(old);
-	sr_regions_compare(&w, mr->addr, mr->length, SR_EXPOSED_REFUSED_REREG);
-	sr_free(sr_map_take(&exposed, a[0]));
-	keep_exposed((struct ibv_mr *)a[0], &w);
+	sr_regions_change_at_return(d, compare_anew, (struct ibv_mr *)a[0], old);
 }
 
 uint64_t sr_invoke_rereg_mr(const struct sr_call_desc *d, uint64_t *a)
@@ -386,6 +389,12 @@ uint64_t sr_invoke_rereg_mr(const struct sr_call_desc *d, uint64_t *a)
 			rewindow(d, w, a);
 	}
 	return result;
+}
+
+static void end_exposed(struct ibv_mr *freed, struct sr_exposed_region *w)
+{
+	sr_regions_drop(w);
+	sr_free(w);
 }
 
 /* ibv_dereg_mr: mr.  The real call frees *mr. */
@@ -417,11 +426,8 @@ uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)
 			add_region(&mr, r);
 		return result;
 	}
-	if (w) {
-		sr_engine_regains(&sr_self, d);
-		sr_regions_drop(w);
-	}
-	sr_free(w);
+	if (w)
+		sr_regions_change_at_return(d, end_exposed, NULL, w);
 	keep_gone(key, r);
 	return result;
 }

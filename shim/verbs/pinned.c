@@ -457,6 +457,7 @@ void sr_regions_call_ends(struct sr_pinned *p)
 	sr_regions_unpin(p);
 	sr_exposed_call_ends();
 	sr_compared_all(SR_EXPOSED_AT_RETURN, p->stack);
+	sr_regions_change_now();
 }
 
 uint64_t sr_regions_checksum(const void *p, size_t length, uint64_t seed)

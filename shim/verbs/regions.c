@@ -263,6 +263,19 @@ static bool is_ready(void)
 
 #define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
 
+/* What the thread's call changes when it has been recorded; now: it is doing that. */
+static __thread struct {
+	void (*change)(struct ibv_mr *mr, struct sr_exposed_region *old); /* NULL: nothing */
+	struct ibv_mr *mr;
+	struct sr_exposed_region *old;
+	bool now;
+} at_return SR_INITIAL_EXEC;
+
+static void record_region(uint32_t what, const struct sr_exposed_region *w, uint32_t why)
+{
+	sr_record_region(what | (at_return.now ? SR_REGION_AT_RETURN : 0), w, why);
+}
+
 void sr_regions_compare(struct sr_exposed_region *w, void *addr, size_t length,
 			enum sr_exposed_refusal why)
 {
@@ -271,7 +284,7 @@ void sr_regions_compare(struct sr_exposed_region *w, void *addr, size_t length,
 	/* Memory that the CPU cannot read, or all memory, cannot be compared. */
 	if (why != SR_EXPOSED_REFUSED_UNMAPPED)
 		w->compared = sr_compared_begin(addr, length);
-	sr_record_region(SR_REGION_ADDED, w, why);
+	record_region(SR_REGION_ADDED, w, why);
 	sr_regions_on = true;
 }
 
@@ -317,7 +330,7 @@ void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int 
 	/* With on-demand paging, the device also writes what is mapped there later. */
 	if (access & IBV_ACCESS_ON_DEMAND)
 		sr_own_memory_registered(addr, length);
-	sr_record_region(SR_REGION_ADDED, w, 0);
+	record_region(SR_REGION_ADDED, w, 0);
 	sr_regions_on = true;
 	sr_waits_memory_ends();
 }
@@ -345,30 +358,56 @@ void sr_regions_drop(struct sr_exposed_region *w)
 {
 	if (!w->addr)
 		return;
-	if (w->is_protected)
+	if (w->is_protected && at_return.now)
+		sr_exposed_remove_at_return(w->addr, w->length);
+	else if (w->is_protected)
 		sr_exposed_remove(w->addr, w->length);
 	if (w->is_protected && lost.any)
 		sr_compared_forget(w->addr, w->length);
 	if (w->compared)
 		sr_compared_end(w->compared);
-	sr_record_region(SR_REGION_REMOVED, w, !w->is_protected);
+	record_region(SR_REGION_REMOVED, w, !w->is_protected);
 	w->addr = NULL;
+}
+
+void sr_regions_change_at_return(const struct sr_call_desc *d, void (*change)(struct ibv_mr *mr, struct sr_exposed_region *old),
+				 struct ibv_mr *mr, struct sr_exposed_region *old)
+{
+	/* Within another call its library may use the memory otherwise before that call returns. */
+	if (sr_threaded && sr_self.makes == d) {
+		at_return.change = change;
+		at_return.mr = mr;
+		at_return.old = old;
+	} else {
+		change(mr, old);
+	}
+}
+
+void sr_regions_change_now(void)
+{
+	if (!at_return.change)
+		return;
+	at_return.now = true;
+	at_return.change(at_return.mr, at_return.old);
+	at_return.now = false;
+	at_return.change = NULL;
 }
 
 bool sr_regions_replay_region(const struct sr_region_payload *region)
 {
 	void *addr = (void *)(uintptr_t)region->addr;
+	const bool added = (region->what & ~SR_REGION_AT_RETURN) == SR_REGION_ADDED;
 
 	sr_regions_on = true;
 	if (!is_ready())
 		return false;
 	/* Compared memory changes at calls, or while the program waits for it. */
 	if (region->refusal) {
-		compared_n += region->what == SR_REGION_ADDED ? 1 : -1;
+		compared_n += added ? 1 : -1;
 		sr_exposed_await_values(compared_n > 0);
 		return true;
 	}
-	if (region->what == SR_REGION_ADDED)
+	if (added)
 		return sr_exposed_add(addr, region->length) == SR_EXPOSED_OK;
 	sr_exposed_remove(addr, region->length);
 	return true;

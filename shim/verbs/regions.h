@@ -47,6 +47,12 @@ void sr_regions_mapping_ends(void *addr, size_t size);
 void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int access);
 /* The memory is no longer registered. */
 void sr_regions_drop(struct sr_exposed_region *w);
+/*
+ * A call with unexposes= (calls.def) is about to change what is exposed by this function, which gets the two.  With threads it
+ * is called when the call has been recorded, since others may have gone on between the call's two numbers; else at once.
+ */
+void sr_regions_change_at_return(const struct sr_call_desc *d, void (*change)(struct ibv_mr *mr, struct sr_exposed_region *old),
+				 struct ibv_mr *mr, struct sr_exposed_region *old);
 /* Before each call: what regions have lost to a stack beside them is compared from now on. */
 void sr_regions_compare_lost(void);
 /* For memory that cannot be protected, such as memory registered at the program's address. */
@@ -116,6 +122,8 @@ static inline const void *sr_regions_see(const void *addr, void *room, size_t le
 /* Called around each recorded or replayed call, if sr_regions_on. */
 void sr_regions_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p);
 void sr_regions_call_ends(struct sr_pinned *p);
+/* At its end: what sr_regions_change_at_return() has left. */
+void sr_regions_change_now(void);
 
 /*
  * Makes the memory of a call's arguments accessible to the kernel.  In a process with threads,

@@ -418,8 +418,8 @@ static int unblock(struct process *p)
 	return sr_error_set(
 	    p->err, -ELOOP,
 	    "the orders in the trace contradict each other: SN %llu of rank %s (thread %u) comes "
-	    "after event %llu of rank %s, which waits for others in turn; these ranks were not "
-	    "recorded in one run, or the trace is damaged",
+	    "after event %llu of rank %s, which waits for others in turn; that is a defect of sreplay, unless "
+	    "the trace is damaged or joined from several runs: please report it, with the trace",
 	    (unsigned long long)r->call.sn, p->links->ranks[i].name, r->call.thread,
 	    (unsigned long long)r->blocked_event, p->links->ranks[r->blocked_on].name);
 }

@@ -339,11 +339,14 @@ static int verdict(const struct conductor *d)
 	for (size_t i = 0; i < d->c->count; i++)
 		exact += how(&d->workers[i]) == SR_VERDICT_EXACT;
 	if (exact < d->c->count) {
-		sr_note("%zu of %zu ranks ended as recorded, the others where their traces do",
-			exact, d->c->count);
+		sr_note("%zu of %zu ranks ended as recorded, the others where their traces do%s",
+			exact, d->c->count, d->c->has_no_plan ? "; each alone: what they did to each other was neither done again nor compared" : "");
 		return SR_REPLAY_EXIT_CUT;
 	}
-	sr_note("all %zu ranks ended as recorded", exact);
+	if (d->c->has_no_plan)
+		sr_note("all %zu ranks ended as recorded, each alone: what they did to each other was neither done again nor compared", exact);
+	else
+		sr_note("all %zu ranks ended as recorded", exact);
 	return 0;
 }
 

@@ -22,6 +22,7 @@ struct sr_conduct {
 	bool no_sandbox;     /* see rank.h */
 	const char *output;  /* directory for what each rank prints; NULL: none */
 	bool bar;            /* shows its progress */
+	bool has_no_plan;    /* so each rank is replayed alone, and that is said */
 	int json;            /* as in struct sr_rank_options */
 	struct sr_tool tool;
 	int32_t tool_rank;                    /* the rank that it runs; -1: none */

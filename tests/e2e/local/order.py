@@ -215,6 +215,23 @@ def smaller(tap, directory):
     return small
 
 
+def reregisters(tap, directory):
+    """What a thread finds when it deregisters memory that a peer has written it finds behind what other threads do meanwhile."""
+    trace, outputs, problem = record(directory, "reregisters", 3, ["reregisters"], "--order")
+    problem = problem or exact(directory, trace, outputs)
+    tap.ok(not problem, "reregisters: threads deregister what peers have written; the ranks replay exactly", problem)
+
+
+def without_plan(tap, directory):
+    """Nothing can be renamed to where the plan belongs: the ranks are replayed, and the verdict says that they were alone."""
+    trace = os.path.join(directory, "detailed.srec")
+    with open(trace + "/plan", "w"):
+        pass
+    status, _, err = run([SREPLAY, "replay", trace], SECONDS)
+    tap.ok(status == 0 and "all 3 ranks ended as recorded, each alone: what they did to each other was neither done again nor compared" in err,
+           "a group without a plan is replayed rank by rank, and the verdict says so", "%s %s" % (status, err))
+
+
 def by_one_alone(tap, trace):
     for options in (["--rank", "1"], ["--transport", "none"], ["--group", "0,1"]):
         status, _, err = run([SREPLAY, "replay"] + options + [trace], SECONDS)
@@ -525,6 +542,8 @@ def main():
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         whole_jobs(tap, directory)
         small = smaller(tap, directory)
+        without_plan(tap, directory)
+        reregisters(tap, directory)
         by_reads(tap, directory)
         boards(tap, directory)
         whole_pages(tap, directory)
