@@ -18,6 +18,7 @@ struct sr_exposed_value {
 	uint32_t length;
 	const void *data; /* belongs to the event's maker, who says how long it stays; NULL: it is left out */
 	uint64_t checksum, mask; /* of what is left out (left_out.h) */
+	bool still; /* recorder: no request was landing in its page when it was copied */
 	bool kept; /* recorder: other things than requests of peers change that page, too */
 };
 

@@ -157,7 +157,7 @@ static bool sample_page(uintptr_t user, bool must)
 	if (!stable && !must)
 		return false;
 	counts.unstable += !stable;
-	record_difference(user, now, PAGE, 0);
+	record_snapshot(user, now, 0);
 	p->shadow_valid = true;
 	return true;
 }

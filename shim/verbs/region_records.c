@@ -187,7 +187,7 @@ static bool has_what_is_worth_it(const struct sr_exposed_event *e)
 
 /*
  * A page that is copied while a request lands may have its first words, then old ones, then its last ones, which no replay tries:
- * the old ones are new by now.  It does try a beginning of the request.
+ * the old ones are new by now.  It does try a beginning of the request.  What has landed since in a page that held still matters not.
  */
 static bool holds_still(const struct sr_exposed_event *e)
 {
@@ -196,6 +196,8 @@ static bool holds_still(const struct sr_exposed_event *e)
 		void *page = (void *)sr_page_down(v->addr);
 		const char *known = sr_exposed_known_page(page);
 
+		if (v->still)
+			continue;
 		if (known ? memcmp(sr_exposed_backing(page), known, PAGE) : memcmp(sr_exposed_backing((void *)v->addr), v->data, v->length))
 			return false;
 	}

@@ -68,7 +68,7 @@ static void hand_over(void)
 		note_delayed();
 }
 
-void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags)
+void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags, bool still)
 {
 	struct page *p = page_at(addr);
 
@@ -84,7 +84,7 @@ void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t fla
 	}
 	memcpy(bytes + bytes_n, data, length);
 	values[event.values_n++] =
-	    (struct sr_exposed_value){.addr = addr, .length = length, .data = bytes + bytes_n, .kept = p->by_value || p->fetches};
+	    (struct sr_exposed_value){.addr = addr, .length = length, .data = bytes + bytes_n, .kept = p->by_value || p->fetches, .still = still};
 	bytes_n += length;
 	event.flags |= flags;
 	counts.values++;

@@ -15,8 +15,8 @@ bool sr_exposed_is_due(const struct sr_exposed_event *next, const struct sr_expo
 int event_init(void);
 
 void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr);
-/* The program learns these bytes. */
-void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags);
+/* The program learns these bytes.  still: no request was landing in their page when they were copied. */
+void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags, bool still);
 void event_protected(uintptr_t user);
 void event_flag(uint32_t flag);
 /* It comes as the thread gives up its processor, for the so-manieth time since its last call. */

@@ -81,18 +81,35 @@ bool is_equal(const char *known, const char *backing, size_t n)
 	       !differ_bytes(known + head + body, backing + head + body, n - head - body);
 }
 
+/* A request that lands goes on within such a time, unless who carries it out has lost its processor. */
+#define PAUSES 16
+
+static void pause_a_moment(void)
+{
+	for (int i = 0; i < PAUSES; i++)
+		__builtin_ia32_pause();
+}
+
+/* No request was landing in the page when it was copied last. */
+static bool was_still;
+
 bool snapshot(uintptr_t user, char to[PAGE])
 {
 	const char *from = backing_of(page_at(user), user);
+	bool whole = false;
 
-	for (int i = 0; i < TRIES; i++) {
+	was_still = false;
+	for (int i = 0; i < TRIES && !was_still; i++) {
 		memcpy(to, from, PAGE);
 		/* The compiler must not merge the passes.  The processor does its loads in order. */
 		atomic_signal_fence(memory_order_seq_cst);
-		if (is_equal(to, from, PAGE))
-			return true;
+		whole = is_equal(to, from, PAGE);
+		/* What is left out of the trace a replay finds again as whole requests. */
+		if (whole && hooks.together)
+			pause_a_moment();
+		was_still = whole && (!hooks.together || is_equal(to, from, PAGE));
 	}
-	return false;
+	return whole;
 }
 
 static uint64_t digest(const char *page)
@@ -167,24 +184,24 @@ static void note_found(struct page *p)
 	p->by_peers |= p->fetched_epoch != epoch;
 }
 
-static void record_all(struct page *p, uintptr_t addr, const char *now, size_t length, uint32_t flags)
+static void record_all(struct page *p, uintptr_t addr, const char *now, size_t length, uint32_t flags, bool still)
 {
 	if (!is_equal_to_digest(p, now, length)) {
 		if (!(flags & SR_EXPOSED_ASYNC))
 			note_found(p);
-		event_value(addr, now, (uint32_t)length, flags);
+		event_value(addr, now, (uint32_t)length, flags, still);
 	}
 	memcpy(shadow_to_change(addr), now, length);
 }
 
-void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t flags)
+static void record(uintptr_t addr, const char *now, size_t length, uint32_t flags, bool still)
 {
 	struct page *p = page_at(addr);
 	char *shadow = shadow_of(addr);
 	size_t i, end;
 
 	if (!p->shadow_valid) {
-		record_all(p, addr, now, length, flags);
+		record_all(p, addr, now, length, flags, still);
 		return;
 	}
 	if (!memcmp(shadow, now, length))
@@ -202,8 +219,18 @@ void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t 
 	for (i = 0; (i = next_difference(shadow, now, i, length)) < length; i = end) {
 		end = end_of_difference(shadow, now, i, length);
 		memcpy(shadow_to_change(addr + i), now + i, end - i);
-		event_value(addr + i, now + i, (uint32_t)(end - i), flags);
+		event_value(addr + i, now + i, (uint32_t)(end - i), flags, still);
 	}
+}
+
+void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t flags)
+{
+	record(addr, now, length, flags, false);
+}
+
+void record_snapshot(uintptr_t user, const char now[PAGE], uint32_t flags)
+{
+	record(user, now, PAGE, flags, was_still);
 }
 
 void record_page(uintptr_t user, uint32_t flags)
@@ -212,7 +239,7 @@ void record_page(uintptr_t user, uint32_t flags)
 
 	if (!snapshot(user, now))
 		counts.unstable++;
-	record_difference(user, now, PAGE, flags);
+	record_snapshot(user, now, flags);
 	page_at(user)->shadow_valid = true;
 }
 

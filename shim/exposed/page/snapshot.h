@@ -15,6 +15,8 @@ bool snapshot(uintptr_t user, char to[PAGE]);
 
 /* Puts what differs from the shadow copy into the event, and into the shadow copy. */
 void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t flags);
+/* The same of the whole page that snapshot() has copied just now. */
+void record_snapshot(uintptr_t user, const char now[PAGE], uint32_t flags);
 
 /* The same of a whole page, as it is at one moment, if it ever holds still. */
 void record_page(uintptr_t user, uint32_t flags);

@@ -446,7 +446,10 @@ void take_sample(uintptr_t at, size_t length)
 		page_protect(at & PAGE_MASK);
 	if (!snapshot(at & PAGE_MASK, now))
 		counts.unstable++;
-	record_difference(at, now + at % PAGE, length, 0);
+	if (length == PAGE)
+		record_snapshot(at, now, 0);
+	else
+		record_difference(at, now + at % PAGE, length, 0);
 }
 
 void replay_protected(void)

@@ -45,6 +45,7 @@ static void note(const struct sr_exposed_event *e)
 	for (uint32_t i = 0; i < e->values_n; i++) {
 		last.addr = e->values[i].addr;
 		last.length = e->values[i].length;
+		last.still = e->values[i].still;
 		memcpy(last.data, e->values[i].data, e->values[i].length);
 		values++;
 	}

@@ -14,6 +14,7 @@
 struct noted_value {
 	uintptr_t addr;
 	uint32_t length;
+	bool still; /* no request was landing in its page */
 	uint8_t data[PAGE];
 };
 extern struct noted_value last;

@@ -321,6 +321,35 @@ static void pages_that_are_filled_pass_through_together(void **state)
 	assert_true(alone > 10 * ADDED);
 }
 
+static uint64_t sum_of(const volatile uint64_t *words)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < PAGE / sizeof(*words); i++)
+		sum += words[i];
+	return sum;
+}
+
+static void a_page_that_held_still_is_told_from_a_word(void **state)
+{
+	char *p = (char *)memory(1), data[PAGE] __attribute__((aligned(8)));
+
+	for (size_t i = 0; i < PAGE; i++)
+		data[i] = (char)~p[i];
+	assert_int_equal(sr_exposed_add(p, PAGE), SR_EXPOSED_OK);
+	sum_of((void *)p);
+	sr_exposed_observe();
+	write_by_nic(p, data, sizeof(data));
+	assert_int_equal(sum_of((void *)p), sum_of((void *)data));
+	assert_true(last.length > PAGE / 2);
+	assert_true(last.still);
+	sr_exposed_observe();
+	write_by_nic(p + 8, "87654321", 8);
+	assert_int_equal(*(volatile char *)(p + 8), '8');
+	assert_false(last.still);
+	sr_exposed_remove(p, PAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -332,6 +361,7 @@ int main(void)
 	    cmocka_unit_test(a_walk_takes_many_snapshots_at_once),
 	    cmocka_unit_test(a_checksum_is_of_what_is_known),
 	    cmocka_unit_test(pages_that_are_filled_pass_through_together),
+	    cmocka_unit_test(a_page_that_held_still_is_told_from_a_word),
 	};
 
 	return cmocka_run_group_tests_name("moments", tests, set_up, NULL);
