@@ -178,7 +178,13 @@ static void serve(struct counter_read *r)
 	r->value = sr_tsc_read(r->pc, r->with_aux ? &r->aux : NULL);
 }
 
-const struct counter_handlers sr_tsc_calls = {.fast = never_fast, .serve = serve};
+/* Within a call the stack is in use, and the counter is read plainly. */
+NO_VECTORS void *sr_tsc_stack(void)
+{
+	return sr_self.depth ? NULL : sr_self.call_stack;
+}
+
+const struct counter_handlers sr_tsc_calls = {.stack = sr_tsc_stack, .fast = never_fast, .serve = serve};
 
 /*
  * If all are found, the trap is no longer needed: from now on each instruction faults or

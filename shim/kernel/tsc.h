@@ -48,6 +48,9 @@ extern bool sr_tsc_traps SR_HIDDEN;
 /* Do they trap, or have they been replaced? */
 extern _Atomic bool sr_tsc_trapping SR_HIDDEN;
 
+/* Where jumps run their handlers (shim/exposed/probe/counter.h): on the thread's call stack (shim/core/call_stack.h). */
+void *sr_tsc_stack(void);
+
 /* Handlers that make the usual call. */
 extern const struct counter_handlers sr_tsc_calls SR_HIDDEN;
 

@@ -195,4 +195,4 @@ static void serve(struct counter_read *r)
 	sr_leave_call(t, before);
 }
 
-const struct counter_handlers sr_record_counter = {.fast = fast, .serve = serve};
+const struct counter_handlers sr_record_counter = {.stack = sr_tsc_stack, .fast = fast, .serve = serve};

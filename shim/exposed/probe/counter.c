@@ -42,8 +42,16 @@ __asm__(".text\n"
 	"	push %r8\n	push %r9\n	push %r10\n	push %r11\n	push %rbx\n"
 	"	cld\n"
 	"	mov %rsp, %rbx\n"
-	"	mov %rsp, %rdi\n"
 	"	and $-64, %rsp\n"
+	"	call sr_counter_stack\n"
+	"	test %rax, %rax\n"
+	"	jz 4f\n"
+	"	mov (%rbx), %rcx\n	mov %rcx, (%rax)\n	mov %rbp, 8(%rax)\n"
+	"	mov %r12, 16(%rax)\n	mov %r13, 24(%rax)\n	mov %r14, 32(%rax)\n	mov %r15, 40(%rax)\n"
+	"	mov %rbx, 48(%rax)\n"
+	"	mov %rax, %rsp\n"
+	"	and $-64, %rsp\n"
+	"4:	mov %rbx, %rdi\n"
 	"	call sr_counter_fast\n"
 	"	test %al, %al\n"
 	"	jz 3f\n"
@@ -82,6 +90,7 @@ __asm__(".text\n"
 	"sr_counter_entry_end:\n"
 	".size sr_counter_entry, .-sr_counter_entry\n");
 
+void *sr_counter_stack(void);
 bool sr_counter_fast(struct counter_frame *f);
 void sr_counter_serve(struct counter_frame *f);
 
@@ -93,6 +102,12 @@ NO_VECTORS static void give_back(struct counter_frame *f, const struct counter_r
 	f->rdx = r->value >> 32;
 	if (r->with_aux)
 		f->rcx = r->aux;
+}
+
+/* On the program's stack: it leaves nothing there but the address that it returns to. */
+NO_VECTORS SR_HIDDEN __attribute__((used)) void *sr_counter_stack(void)
+{
+	return handlers->stack();
 }
 
 NO_VECTORS SR_HIDDEN __attribute__((used)) bool sr_counter_fast(struct counter_frame *f)

@@ -3,8 +3,8 @@
  * counter.h: jumps in place of instructions that read the time-stamp counter.
  *
  * shim/kernel/tsc_sites.c finds these instructions and has replaced the first byte of each by hlt, which faults.  Those
- * that fault often become probes.  Such a probe has a stub of its own kind: it uses the program's stack, below what a
- * function may use without moving its stack pointer, and goes through no page table.
+ * that fault often become probes.  Such a probe has a stub of its own kind: it keeps registers on the program's stack, below
+ * what a function may use without moving its stack pointer, and goes through no page table.
  */
 #ifndef SHIM_EXPOSED_PROBE_COUNTER_H
 #define SHIM_EXPOSED_PROBE_COUNTER_H
@@ -23,6 +23,12 @@ struct counter_read {
 };
 
 struct counter_handlers {
+	/*
+	 * The end of a stack on which the others run.  What they leave differs between a recording and a replay, and places are told
+	 * by what is on the program's stack.  There are 56 bytes above it: rbx, rbp, r12 to r15 of the program come there, and
+	 * where its stack ends (struct sr_caller).  NULL: they run on the program's stack.  In general registers only.
+	 */
+	void *(*stack)(void);
 	/* Reads it.  False: serve() is to be called.  In general registers only (NO_VECTORS). */
 	bool (*fast)(struct counter_read *r);
 	void (*serve)(struct counter_read *r);

@@ -17,7 +17,8 @@ import cases
 from harness import BUILD, SREPLAY, difference, replay, run
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "signals")
-COMPUTING = ("spins", "spins_on", "counts_till_flag", "counts_digests", "allocates", "ticks", "maps_files", "many_kinds", "nested_computing", "jumps_from_loops",
+COMPUTING = ("spins", "spins_on", "counts_till_flag", "counts_digests", "reads_counter", "allocates", "ticks", "maps_files", "many_kinds",
+             "nested_computing", "jumps_from_loops",
              "rows", "rows_left", "rows_fast", "threads_till_told", "spins_in_no_file")
 RANDOM_RUNS = 50
 SECONDS = 30

@@ -123,6 +123,50 @@ static void counts_digests(void)
 	}
 }
 
+/* What one function leaves on the stack lies in a hole of the next one's frame; in between the counter is read. */
+static __attribute__((noinline)) uint64_t leaves_values(uint64_t x)
+{
+	volatile uint64_t scratch[384];
+
+	for (int i = 0; i < 384; i++)
+		scratch[i] = x * (uint64_t)(i + 1);
+	return scratch[x % 384];
+}
+
+static __attribute__((noinline)) uint64_t reads_counter_now(void)
+{
+	return __builtin_ia32_rdtsc();
+}
+
+static __attribute__((noinline)) uint64_t computes_over_hole(uint64_t x)
+{
+	volatile uint64_t hole[384];
+
+	__asm__ volatile("" ::"r"(hole) : "memory");
+	for (int i = 0; i < 10000000; i++)
+		x = x * 6364136223846793005ull + (uint64_t)i;
+	return x;
+}
+
+static void reads_counter(void)
+{
+	struct itimerval often = {{0, 5000}, {0, 5000}};
+	uint64_t x = 1;
+
+	/* From so many reads on they are made without a fault. */
+	for (int i = 0; i < 1000; i++)
+		x ^= reads_counter_now();
+	signal(SIGALRM, note_turn);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (turn = 0; turn < 10; turn++) {
+		x += leaves_values(x) ^ reads_counter_now();
+		x = computes_over_hole(x);
+	}
+	signal(SIGALRM, SIG_IGN);
+	printf("%llu ", (unsigned long long)x);
+	print_found(8);
+}
+
 static void note_turn_and_frame(int signo)
 {
 	if (found_n < FOUND_MAX)
@@ -508,6 +552,7 @@ const struct signal_case computing_cases[] = {
     {"spins_on", spins_on},
     {"counts_till_flag", counts_till_flag},
     {"counts_digests", counts_digests},
+    {"reads_counter", reads_counter},
     {"allocates", allocates},
     {"ticks", ticks},
     {"maps_files", maps_files},
