@@ -20,9 +20,10 @@
 
 #define PLACES SR_FILE_PLACES
 
-/* Set while the content is copied, which ends by itself and is waited for. */
-#define COPIES  0x80000000u
-#define COPY_MS 10000
+/* Set while the content is copied, and when a write has returned, until its number is drawn: that ends by itself and is waited for. */
+#define COPIES	 0x80000000u
+#define RETURNED 0x40000000u
+#define SOON_MS	 10000
 
 /* The number, plus 1, of the thread that writes to a file with this place; 0: none does. */
 static _Atomic uint32_t writers[PLACES];
@@ -31,12 +32,12 @@ static bool take(_Atomic uint32_t *writer, uint32_t self)
 {
 	uint32_t nobody = 0;
 
-	return atomic_compare_exchange_strong(writer, &nobody, self) || nobody == self;
+	return atomic_compare_exchange_strong(writer, &nobody, self) || (nobody & ~RETURNED) == self;
 }
 
-static bool is_copied(const _Atomic uint32_t *writer)
+static bool ends_by_itself(const _Atomic uint32_t *writer)
 {
-	return atomic_load(writer) & COPIES;
+	return atomic_load(writer) & (COPIES | RETURNED);
 }
 
 static void await(_Atomic uint32_t *writer, uint32_t self)
@@ -49,7 +50,7 @@ static void await(_Atomic uint32_t *writer, uint32_t self)
 			return;
 	}
 	began = sr_sys_now_ms();
-	while (sr_sys_now_ms() < began + (is_copied(writer) ? COPY_MS : WAIT_MS)) {
+	while (sr_sys_now_ms() < began + (ends_by_itself(writer) ? SOON_MS : WAIT_MS)) {
 		sr_sys_nanosleep(&nap);
 		if (take(writer, self))
 			return;
@@ -86,11 +87,19 @@ uint32_t sr_write_begins(int fd, uint32_t thread)
 }
 
 /* Another thread may have gone ahead meanwhile. */
-void sr_write_ends(uint32_t write, uint32_t thread)
+void sr_write_returned(uint32_t write, uint32_t thread)
 {
 	uint32_t self = thread + 1;
 
-	atomic_compare_exchange_strong(&writers[write], &self, 0);
+	atomic_compare_exchange_strong(&writers[write], &self, self | RETURNED);
+}
+
+void sr_write_ends(uint32_t write, uint32_t thread)
+{
+	uint32_t self = thread + 1, returned = self | RETURNED;
+
+	if (!atomic_compare_exchange_strong(&writers[write], &returned, 0))
+		atomic_compare_exchange_strong(&writers[write], &self, 0);
 }
 
 static void note_held(struct sr_thread *t, uint32_t place)

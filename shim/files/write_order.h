@@ -20,6 +20,8 @@
 
 /* Returns what to end; 0 if the order of this write is of no interest. */
 uint32_t sr_write_begins(int fd, uint32_t thread);
+/* The real call has returned.  Its number may be drawn much later, when the thread has the run token again: others wait for that. */
+void sr_write_returned(uint32_t write, uint32_t thread);
 void sr_write_ends(uint32_t write, uint32_t thread);
 
 /* In a forked child: no other thread is there that writes. */

@@ -334,6 +334,8 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	r->head.error = *error;
 	t->inside_rdmacm = false;
 	t->heap = SR_HEAP_SHIM;
+	if (how != ALONE && r->writes)
+		sr_write_returned(r->writes, t->number);
 }
 
 /* entered: the section has begun, and this was the heap before; or NULL. */
