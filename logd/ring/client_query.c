@@ -53,7 +53,7 @@ int sr_client_wait_session(const char *socket_path, const char *trace_dir, const
 	sr_sys_close(socket);
 	if (ret || answer.error)
 		return ret ? ret : answer.error;
-	*end = (struct sr_session_end){(uint32_t)answer.rank, answer.thread, answer.value};
+	*end = (struct sr_session_end){(uint32_t)answer.rank, answer.thread, answer.value, answer.hello_flags};
 	return 0;
 }
 

@@ -15,7 +15,7 @@
 
 #define SR_PROTOCOL_MAGIC   0x736c6f67u /* "slog" */
 /* Another one with each change here, and with each new record: a daemon decodes what it writes. */
-#define SR_PROTOCOL_VERSION 11u
+#define SR_PROTOCOL_VERSION 12u
 #define SR_PROCESS_ID_BYTES 16
 #define SR_SESSION_BYTES    16
 
@@ -39,7 +39,8 @@ enum sr_message_type {
 	 * Needs no hello; text: a struct sr_trace_identity; session.  Answered when no process of
 	 * that session writes to the trace any more; without a session, no process at all.  Answer:
 	 * rank: how many processes of that session have ended, thread: how many of these came with
-	 * SR_MESSAGE_LATE, value: bytes that they recorded.
+	 * SR_MESSAGE_LATE, value: bytes that they recorded, hello_flags: processes that they started
+	 * and that are not in their recordings.
 	 */
 	SR_MSG_WAIT_TRACE = 5,
 	/*

@@ -116,6 +116,8 @@ struct sr_engine {
 	 */
 	uint32_t (*forks)(struct sr_thread *t);
 	void (*continues)(struct sr_thread *t, uint32_t child);
+	/* Recording, may be NULL: the program has started a process that is not recorded as a child of this one. */
+	void (*leaves_out)(void);
 	/* Replay: the child has been made, and goes on in place of this process. */
 	void (*leaves_to)(struct sr_thread *t, int32_t child);
 	/*

@@ -164,6 +164,12 @@ uint64_t sr_invoke_child(const struct sr_call_desc *d, uint64_t *a)
 	return (uint64_t)(int64_t)sr_self.made.pid;
 }
 
+static void leaves_out(void)
+{
+	if (sr_engine && sr_engine->leaves_out)
+		sr_engine->leaves_out();
+}
+
 /* One of the functions that fork. */
 struct fork {
 	pid_t (*make)(void);
@@ -218,6 +224,8 @@ static pid_t copy_process(const struct fork *f, void *site)
 			return 0;
 		if (replayed)
 			sr_engine->leaves_to(t, pid);
+		else if (pid > 0 && !t->recorded_child)
+			leaves_out();
 		t->recorded_child = 0;
 		t->made.pid = pid;
 		t->made.error = errno;
@@ -279,6 +287,9 @@ uint64_t sr_invoke_spawn(const struct sr_call_desc *d, uint64_t *a)
 	sr_tsc_pause();
 	result = sr_real(d, a);
 	sr_tsc_resume();
+	/* system() returns a status, posix_spawn() an error. */
+	if (d == &sr_calls[SR_CALL_system] ? a[0] && (int)result != -1 : !result)
+		leaves_out();
 	return result;
 }
 

@@ -58,6 +58,7 @@ static struct sr_engine record_engine = {
     .executes = sr_record_executes,
     .leaves = sr_record_leaves,
     .forks = sr_record_forks,
+    .leaves_out = sr_record_leaves_out,
     .continues = sr_record_continues,
 };
 

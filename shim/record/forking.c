@@ -94,6 +94,12 @@ uint32_t sr_record_forks(struct sr_thread *t)
 	return fork.child;
 }
 
+void sr_record_leaves_out(void)
+{
+	if (sr_recorder.client.state == SR_CLIENT_LIVE && sr_record_is_process())
+		sr_client_leave_out(&sr_recorder.client);
+}
+
 /* The other threads are the parent's; what they held or had begun is nobody's here. */
 static void be_alone(struct sr_thread *t)
 {

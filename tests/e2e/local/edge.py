@@ -43,6 +43,8 @@ def the_end(tap, place):
     tap.ok(re.fullmatch(r"sreplay: recorded 3 ranks to c\.srec \([\d.]+ kB\)\n", err), "of three processes, three ranks", err)
     status, _, err = record("-o", "a.srec", "-r", "5", "--", program, cwd=place)
     tap.ok("recorded 1 rank to a.srec" in err, "of a trace that has others already, one's own", err)
+    status, _, err = record("--from-start", "-o", "starts.srec", "--", "dash", "-c", "/bin/true; /bin/true; exit 4", cwd=place)
+    tap.ok(status == 4 and "2 processes that it started are not in its recording" in err, "what is not recorded is said", err)
     late = os.path.join(APPS, "late")
     status, _, err = record("-o", "late.srec", "--", late, cwd=place, variables={"LD_LIBRARY_PATH": SOFTDEV})
     tap.ok(status == 0 and "recorded 1 rank" in err and "1 process loaded libibverbs late" in err and "--from-start" in err,
