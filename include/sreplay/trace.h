@@ -205,7 +205,7 @@ enum sr_record_kind {
 	 * (shared_mapping, mapped_output), and was none: a uint32_t.  By the recorder, in front of
 	 * what comes next before a call, such as a PLACE.
 	 */
-	SR_REC_LEFT_OUT = 23,
+	SR_REC_PASSED = 23,
 	/* The first kind that is a call; the trace's schema.json describes them.  Advances the SN
 	 * by one.  By the recorder, when the call has returned. */
 	SR_REC_CALL = 64,

@@ -348,7 +348,7 @@ void recordings_progress(struct recordings *list)
 		*at = r->next;
 		list->ended += !refused;
 		if (!refused)
-			tally_add(&list->tallies, r->session, !r->is_further, r->is_late, (unsigned int)r->ended.left_out,
+			tally_add(&list->tallies, r->session, !r->is_further, r->is_late, (unsigned int)r->ended.unrecorded,
 				  r->ended.stored);
 		recording_free(r);
 	}

@@ -116,7 +116,7 @@ static void answer_wait(struct server *s, struct peer *p)
 		reply.rank = (int32_t)t->processes;
 		reply.thread = t->late;
 		reply.value = t->stored;
-		reply.hello_flags = t->left_out;
+		reply.hello_flags = t->unrecorded;
 	}
 	connection_answer(&p->connection, &p->wait, &reply, -1);
 }

@@ -11,7 +11,7 @@ const struct tally *tally_of(const struct tallies *t, const uint8_t *session)
 	return NULL;
 }
 
-void tally_add(struct tallies *t, const uint8_t *session, unsigned int processes, unsigned int late, unsigned int left_out,
+void tally_add(struct tallies *t, const uint8_t *session, unsigned int processes, unsigned int late, unsigned int unrecorded,
 	       uint64_t stored)
 {
 	struct tally *mine = (struct tally *)tally_of(t, session);
@@ -23,6 +23,6 @@ void tally_add(struct tallies *t, const uint8_t *session, unsigned int processes
 	}
 	mine->processes += processes;
 	mine->late += late;
-	mine->left_out += left_out;
+	mine->unrecorded += unrecorded;
 	mine->stored += stored;
 }

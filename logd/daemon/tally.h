@@ -17,7 +17,7 @@
 struct tally {
 	uint8_t session[SR_SESSION_BYTES];
 	uint32_t processes, late; /* late: those of them that ran before they were recorded */
-	uint32_t left_out;        /* started by these, and not in their recordings */
+	uint32_t unrecorded;      /* started by these, and not in their recordings */
 	uint64_t stored; /* bytes */
 };
 
@@ -28,9 +28,9 @@ struct tallies {
 
 /*
  * So many bytes were recorded of that session.  processes: 1 for a process, 0 for a further image
- * of one; late: of those; left_out: others that it started.
+ * of one; late: of those; unrecorded: others that it started.
  */
-void tally_add(struct tallies *t, const uint8_t *session, unsigned int processes, unsigned int late, unsigned int left_out,
+void tally_add(struct tallies *t, const uint8_t *session, unsigned int processes, unsigned int late, unsigned int unrecorded,
 	       uint64_t stored);
 
 /* NULL: none of its processes has ended. */

@@ -36,7 +36,7 @@ struct sr_area_shared {
 	uint32_t version;
 	uint32_t slots;
 	uint64_t ring_bytes; /* of a ring's data area */
-	_Atomic uint32_t left_out; /* in the first area: processes that this one started, which its recording does not have */
+	_Atomic uint32_t unrecorded; /* in the first area: processes that this one started, which its recording does not have */
 	/* How many slots were opened, and freed, since the area was made. */
 	_Alignas(64) _Atomic uint32_t opened;
 	_Alignas(64) _Atomic uint32_t freed;

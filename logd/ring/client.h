@@ -63,7 +63,7 @@ int sr_client_add_file(struct sr_client *c, int fd, const char *path, uint32_t n
 int sr_client_finish(struct sr_client *c, int timeout_ms);
 
 /* The process has started another one, which is not in its recording: counts it, for the session's end. */
-void sr_client_leave_out(struct sr_client *c);
+void sr_client_count_unrecorded(struct sr_client *c);
 
 /*
  * For threads that wait, every SR_RING_WAIT_MS or so: if the daemon is dead or silent, reconnects
@@ -107,7 +107,7 @@ struct sr_session_end {
 	uint32_t processes;
 	uint32_t late;   /* of these: not recorded from their start */
 	uint64_t stored; /* bytes */
-	uint32_t left_out; /* processes that they started, and that are not in their recordings */
+	uint32_t unrecorded; /* processes that they started, and that are not in their recordings */
 };
 int sr_client_wait_session(const char *socket_path, const char *trace_dir, const uint8_t *session,
 			   int timeout_ms, const struct sr_request_wait *wait,

@@ -77,10 +77,10 @@ static int add_area(struct sr_client *c, size_t bytes)
 	return 0;
 }
 
-void sr_client_leave_out(struct sr_client *c)
+void sr_client_count_unrecorded(struct sr_client *c)
 {
 	if (atomic_load(&c->n_areas))
-		atomic_fetch_add(&c->areas[0]->area.shared->left_out, 1);
+		atomic_fetch_add(&c->areas[0]->area.shared->unrecorded, 1);
 }
 
 int sr_client_resume_areas(struct sr_client *c)

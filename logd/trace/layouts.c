@@ -334,7 +334,7 @@ static const struct other {
     {SR_REC_PLACE, "88444444", 8},  {SR_REC_CHECK, "", 4},
     {SR_REC_CYCLE, "4", 1},
     {SR_REC_BEHIND, "8", 8},        {SR_REC_PICKED, "8", 4},
-    {SR_REC_CHANGED, "8448", 8},    {SR_REC_LEFT_OUT, "4", 4},
+    {SR_REC_CHANGED, "8448", 8},    {SR_REC_PASSED, "4", 4},
 };
 
 _Static_assert(sizeof(struct sr_repeat_payload) == 8 && sizeof(struct sr_heap_payload) == 16 &&

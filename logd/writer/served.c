@@ -133,7 +133,7 @@ void served_add_up(struct served *s, struct served_sums *sums)
 	sums->stored += s->ended_sums.stored;
 	sums->records += s->ended_sums.records;
 	sums->dropped += s->ended_sums.dropped;
-	sums->left_out += atomic_load(&s->area.shared->left_out);
+	sums->unrecorded += atomic_load(&s->area.shared->unrecorded);
 	for (const struct stream *m = s->streams; m; m = m->next_mine) {
 		sums->threads++;
 		sums->stored += atomic_load(&m->stored_bytes);

@@ -16,7 +16,7 @@
 
 /* Of the streams that have ended, or of all. */
 struct served_sums {
-	uint64_t threads, stored, records, lag, dropped, left_out;
+	uint64_t threads, stored, records, lag, dropped, unrecorded;
 };
 
 struct served {

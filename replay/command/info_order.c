@@ -119,7 +119,7 @@ static enum class class_of(struct sr_info_order *o, const struct sr_log_kinds *k
 	case SR_REC_HEAP:
 	case SR_REC_RUN_TOKEN:
 	case SR_REC_PLACE:
-	case SR_REC_LEFT_OUT:
+	case SR_REC_PASSED:
 		return THREADS;
 	default:
 		return CONTROL;

@@ -35,10 +35,10 @@ void sr_record_say_end(const char *trace, const struct sr_session_end *end)
 	if (end->processes)
 		sr_note("recorded %u rank%s to %s (%s)", end->processes,
 			end->processes == 1 ? "" : "s", short_name(trace), size);
-	if (end->processes && end->left_out)
+	if (end->processes && end->unrecorded)
 		sr_note("%u process%s that %s started %s not in its recording: a replay does not start %s, and lacks what %s printed",
-			end->left_out, end->left_out == 1 ? "" : "es", end->processes == 1 ? "it" : "they", end->left_out == 1 ? "is" : "are",
-			end->left_out == 1 ? "it" : "them", end->left_out == 1 ? "it" : "they");
+			end->unrecorded, end->unrecorded == 1 ? "" : "es", end->processes == 1 ? "it" : "they", end->unrecorded == 1 ? "is" : "are",
+			end->unrecorded == 1 ? "it" : "them", end->unrecorded == 1 ? "it" : "they");
 	if (end->late)
 		sr_note("%u process%s loaded libibverbs late and %s recorded from the first device on, which can be read but "
 			"not replayed; to replay it, record with --from-start",

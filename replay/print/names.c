@@ -31,7 +31,7 @@ const char *sr_record_name(uint16_t kind)
 	    [SR_REC_BEHIND] = "behind",
 	    [SR_REC_PICKED] = "picked",
 	    [SR_REC_CHANGED] = "changed",
-	    [SR_REC_LEFT_OUT] = "left_out",
+	    [SR_REC_PASSED] = "passed",
 	};
 
 	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "unknown";

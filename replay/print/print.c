@@ -150,7 +150,7 @@ static json_t *decode_behind(const struct sr_entry *e)
 	return json_pack("{s:s, s:I}", "record", sr_record_name(e->kind), "order", (json_int_t)event);
 }
 
-static json_t *decode_left_out(const struct sr_entry *e)
+static json_t *decode_passed(const struct sr_entry *e)
 {
 	uint32_t points;
 
@@ -251,7 +251,7 @@ static json_t *decode_other(const struct sr_entry *e)
 	    {SR_REC_EXEC, 0, decode_exec},
 	    {SR_REC_CHECK, sizeof(struct sr_check_payload), decode_check},
 	    {SR_REC_BEHIND, sizeof(uint64_t), decode_behind},
-	    {SR_REC_LEFT_OUT, sizeof(uint32_t), decode_left_out},
+	    {SR_REC_PASSED, sizeof(uint32_t), decode_passed},
 	    {SR_REC_PICKED, sizeof(struct sr_picked_payload), decode_picked},
 	    {SR_REC_CHANGED, sizeof(struct sr_changed_payload), decode_changed},
 	    {SR_REC_FORK, sizeof(struct sr_fork_payload), decode_fork},

@@ -117,7 +117,7 @@ struct sr_engine {
 	uint32_t (*forks)(struct sr_thread *t);
 	void (*continues)(struct sr_thread *t, uint32_t child);
 	/* Recording, may be NULL: the program has started a process that is not recorded as a child of this one. */
-	void (*leaves_out)(void);
+	void (*starts_unrecorded)(void);
 	/* Replay: the child has been made, and goes on in place of this process. */
 	void (*leaves_to)(struct sr_thread *t, int32_t child);
 	/*
@@ -138,13 +138,13 @@ struct sr_engine {
 	 * records, has none.  Recording: says so in front of what comes next in the program's code.  Replay: true if the recording
 	 * has said so.
 	 */
-	bool (*left_out)(struct sr_thread *t);
+	bool (*passes)(struct sr_thread *t);
 
 	/* Only an engine that replays has the following operations. */
 
 	/*
 	 * Is the thread's next record one of this call, with these arguments?  NULL: with any.  It takes places and handlers that
-	 * come first for ones in front of this point.  So left_out is asked first, unless another call follows at once.
+	 * come first for ones in front of this point.  So `passes` is asked first, unless another call follows at once.
 	 */
 	bool (*comes_next)(struct sr_thread *t, enum sr_call_number n, uint64_t *a);
 	/* The same where the program makes no call: handlers and places before that record are still to come. */
@@ -190,9 +190,9 @@ static inline bool sr_engine_is_active(void)
 
 /* These functions call the operations and work in an inert process, too. */
 
-static inline bool sr_engine_left_out(struct sr_thread *t)
+static inline bool sr_engine_passes(struct sr_thread *t)
 {
-	return sr_engine && sr_engine->left_out && sr_engine->left_out(t);
+	return sr_engine && sr_engine->passes && sr_engine->passes(t);
 }
 
 static inline void sr_engine_note(struct sr_thread *t, uint16_t kind, const void *payload,

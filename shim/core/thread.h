@@ -176,9 +176,9 @@ struct sr_thread {
 
 	struct sr_order_stream orders; /* what its stream says about the process's clock */
 	uint64_t shown; /* recording: the last number of order.h that its stream shows */
-	/* Recording: so many points it has passed since this SN, and its stream does not say so yet (left_out of sr_engine). */
-	uint32_t left_out;
-	uint64_t left_out_behind;
+	/* Recording: so many points it has passed since this SN, and its stream does not say so yet (sr_engine's passes). */
+	uint32_t passed;
+	uint64_t passed_behind;
 
 	/*
 	 * The last record (empty if it was a long one), and how often it has been repeated since.

@@ -252,7 +252,7 @@ static void replay(void *site)
 {
 	uint64_t none[SR_PIECE_WORDS], a[] = {sr_self.mapped_outputs, (uintptr_t)none};
 
-	while (!sr_engine_left_out(&sr_self) && sr_engine->comes_next(&sr_self, SR_CALL_mapped_output, a))
+	while (!sr_engine_passes(&sr_self) && sr_engine->comes_next(&sr_self, SR_CALL_mapped_output, a))
 		put_piece(0, 0, NULL, site);
 }
 
@@ -262,7 +262,7 @@ static void end_comparison(void *site)
 	if (sr_engine->replays)
 		replay(site);
 	else
-		sr_engine_left_out(&sr_self);
+		sr_engine_passes(&sr_self);
 }
 
 static bool compare(uintptr_t begin, uintptr_t end, void *site)

@@ -164,10 +164,10 @@ uint64_t sr_invoke_child(const struct sr_call_desc *d, uint64_t *a)
 	return (uint64_t)(int64_t)sr_self.made.pid;
 }
 
-static void leaves_out(void)
+static void starts_unrecorded(void)
 {
-	if (sr_engine && sr_engine->leaves_out)
-		sr_engine->leaves_out();
+	if (sr_engine && sr_engine->starts_unrecorded)
+		sr_engine->starts_unrecorded();
 }
 
 /* One of the functions that fork. */
@@ -225,7 +225,7 @@ static pid_t copy_process(const struct fork *f, void *site)
 		if (replayed)
 			sr_engine->leaves_to(t, pid);
 		else if (pid > 0 && !t->recorded_child)
-			leaves_out();
+			starts_unrecorded();
 		t->recorded_child = 0;
 		t->made.pid = pid;
 		t->made.error = errno;
@@ -289,7 +289,7 @@ uint64_t sr_invoke_spawn(const struct sr_call_desc *d, uint64_t *a)
 	sr_tsc_resume();
 	/* system() returns a status, posix_spawn() an error. */
 	if (d == &sr_calls[SR_CALL_system] ? a[0] && (int)result != -1 : !result)
-		leaves_out();
+		starts_unrecorded();
 	return result;
 }
 

@@ -123,13 +123,13 @@ void sr_emit_check(struct sr_thread *t)
 	t->last.len = 0;
 }
 
-void sr_emit_left_out(struct sr_thread *t)
+void sr_emit_passed(struct sr_thread *t)
 {
-	const uint32_t points = t->left_out;
+	const uint32_t points = t->passed;
 
-	t->left_out = 0;
-	if (points && t->left_out_behind == t->sn)
-		sr_emit(t, SR_REC_LEFT_OUT, &points, sizeof(points));
+	t->passed = 0;
+	if (points && t->passed_behind == t->sn)
+		sr_emit(t, SR_REC_PASSED, &points, sizeof(points));
 }
 
 void sr_emit_stamp(struct sr_thread *t)

@@ -31,8 +31,8 @@ void sr_emit_held(struct sr_thread *t);
 /* Writes a record of the thread's sums, if there is anything new in them. */
 void sr_emit_check(struct sr_thread *t);
 
-/* Writes how many points the thread has passed since its last call (sr_engine's left_out), in front of a record between calls. */
-void sr_emit_left_out(struct sr_thread *t);
+/* Writes how many points the thread has passed since its last call (sr_engine's passes), in front of a record between calls. */
+void sr_emit_passed(struct sr_thread *t);
 
 /* Writes a call's record, copying the received bytes from where they arrived. */
 void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_received *received);

@@ -45,7 +45,7 @@ static struct sr_engine record_engine = {
     .heap_begin = sr_record_heap_begin,
     .heap_end = sr_record_heap_end,
     .signal = sr_record_signal,
-    .left_out = sr_record_left_out,
+    .passes = sr_record_passes,
     .handlers_at_heap = sr_record_handlers_at_heap,
     .thread_starts = sr_engine_ignore_start,
     .thread_begins = sr_engine_ignore,
@@ -58,7 +58,7 @@ static struct sr_engine record_engine = {
     .executes = sr_record_executes,
     .leaves = sr_record_leaves,
     .forks = sr_record_forks,
-    .leaves_out = sr_record_leaves_out,
+    .starts_unrecorded = sr_record_starts_unrecorded,
     .continues = sr_record_continues,
 };
 

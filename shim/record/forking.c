@@ -94,10 +94,10 @@ uint32_t sr_record_forks(struct sr_thread *t)
 	return fork.child;
 }
 
-void sr_record_leaves_out(void)
+void sr_record_starts_unrecorded(void)
 {
 	if (sr_recorder.client.state == SR_CLIENT_LIVE && sr_record_is_process())
-		sr_client_leave_out(&sr_recorder.client);
+		sr_client_count_unrecorded(&sr_recorder.client);
 }
 
 /* The other threads are the parent's; what they held or had begun is nobody's here. */

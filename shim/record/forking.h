@@ -22,9 +22,9 @@ struct sr_thread;
  */
 void sr_record_expect_forks(const struct sr_settings *s, const struct sr_image_origin *image);
 
-/* struct sr_engine's forks, leaves_out and continues. */
+/* struct sr_engine's forks, starts_unrecorded and continues. */
 uint32_t sr_record_forks(struct sr_thread *t);
-void sr_record_leaves_out(void);
+void sr_record_starts_unrecorded(void);
 void sr_record_continues(struct sr_thread *t, uint32_t child);
 
 /* False: only those are that inherit a ring of io_uring, and nobody has asked for them. */

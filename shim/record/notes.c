@@ -15,7 +15,7 @@ void sr_record_note(struct sr_thread *t, uint16_t kind, const void *payload, siz
 		sr_record_start_thread(t);
 	if (!t->silent) {
 		sr_flush_repeats(t);
-		sr_emit_left_out(t);
+		sr_emit_passed(t);
 		sr_emit(t, kind, payload, size);
 		/* A repeat would refer to the previous record, which is this one and not a call. */
 		t->last.len = 0;
@@ -23,13 +23,13 @@ void sr_record_note(struct sr_thread *t, uint16_t kind, const void *payload, siz
 	sr_leave(t, before);
 }
 
-bool sr_record_left_out(struct sr_thread *t)
+bool sr_record_passes(struct sr_thread *t)
 {
 	/* In front of the next call's record nothing needs to say it. */
-	if (t->left_out_behind != t->sn)
-		t->left_out = 0;
-	t->left_out_behind = t->sn;
-	t->left_out++;
+	if (t->passed_behind != t->sn)
+		t->passed = 0;
+	t->passed_behind = t->sn;
+	t->passed++;
 	return true;
 }
 

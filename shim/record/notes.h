@@ -12,7 +12,7 @@
 struct sr_thread;
 
 void sr_record_note(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
-bool sr_record_left_out(struct sr_thread *t);
+bool sr_record_passes(struct sr_thread *t);
 void sr_record_clock(struct sr_clock_moment moment, const struct sr_order *orders, uint32_t n);
 
 #endif

@@ -47,7 +47,7 @@ static bool record(struct sr_thread *t, struct sr_signal_payload *p, bool ordere
 	if (!t->silent) {
 		sr_flush_repeats(t);
 		t->last.len = 0;
-		sr_emit_left_out(t);
+		sr_emit_passed(t);
 		sr_emit(t, SR_REC_SIGNAL, p, sizeof(*p));
 	}
 	if (sr_serial && ordered)

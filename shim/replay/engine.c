@@ -67,16 +67,16 @@ static bool comes_next(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
 	return is;
 }
 
-static bool left_out(struct sr_thread *t)
+static bool passes(struct sr_thread *t)
 {
 	enum sr_heap before = sr_enter(t);
 	bool is;
 
 	if (!t->started)
 		sr_replay_start_thread(t);
-	is = !t->silent && !t->stream->repeats_left && sr_replay_peek(t) && t->stream->left_out;
+	is = !t->silent && !t->stream->repeats_left && sr_replay_peek(t) && t->stream->passed;
 	if (is)
-		t->stream->left_out--;
+		t->stream->passed--;
 	sr_leave(t, before);
 	return is;
 }
@@ -223,7 +223,7 @@ static const struct sr_engine replay_engine = {
     .forks = sr_replay_forks,
     .continues = sr_replay_continues,
     .leaves_to = sr_replay_leaves_to,
-    .left_out = left_out,
+    .passes = passes,
     .comes_next = comes_next,
     .comes_at_once = comes_at_once,
     .expects = sr_group_expects,

@@ -75,7 +75,7 @@ struct sr_replay_stream {
 	uint32_t awaited;
 	uint64_t awaited_mask;
 
-	uint32_t left_out; /* so many points (sr_engine's left_out) lie in front of the next record */
+	uint32_t passed; /* so many points (sr_engine's passes) lie in front of the next record */
 
 	/* The next record, if it was read already, with the notes in front of it. */
 	bool peeked;

@@ -132,10 +132,10 @@ static bool is_taken(struct sr_replay_stream *s)
 	return p.what == SR_RUN_TOKEN_PREEMPTED || p.what == SR_RUN_TOKEN_PARTS;
 }
 
-static void keep_left_out(struct sr_replay_stream *s)
+static void keep_passed(struct sr_replay_stream *s)
 {
-	if (s->next.size >= sizeof(s->left_out))
-		memcpy(&s->left_out, s->next.payload, sizeof(s->left_out));
+	if (s->next.size >= sizeof(s->passed))
+		memcpy(&s->passed, s->next.payload, sizeof(s->passed));
 }
 
 static struct sr_replay_record record_of(const struct sr_replay_turn *turn)
@@ -185,8 +185,8 @@ bool sr_replay_peek(struct sr_thread *t)
 			sr_group_note(&s->notes, s->next.kind, s->next.payload, s->next.size);
 		else if (s->next.kind == SR_REC_REPLAY_PICK)
 			keep_pick(s);
-		else if (s->next.kind == SR_REC_LEFT_OUT)
-			keep_left_out(s);
+		else if (s->next.kind == SR_REC_PASSED)
+			keep_passed(s);
 		else
 			s->peeked = !is_taken(s) && !is_for_others(s->next.kind);
 	}
@@ -244,7 +244,7 @@ bool sr_replay_next_call(struct sr_thread *t, struct sr_replay_record *r)
 {
 	struct sr_replay_stream *s = t->stream;
 
-	s->left_out = 0;
+	s->passed = 0;
 	if (!s->repeats_left) {
 		if (!sr_replay_peek(t))
 			return false;

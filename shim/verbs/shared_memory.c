@@ -310,13 +310,13 @@ bool sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 		before = sr_enter(&sr_self);
 		if (!may_be_exposed(addr, a)) {
 			sr_leave(&sr_self, before);
-			sr_engine_left_out(&sr_self);
+			sr_engine_passes(&sr_self);
 			return false;
 		}
 		sr_files_keep((int)a[4]);
 		object = object_of_file((int)a[4]);
 		sr_leave(&sr_self, before);
-	} else if (!sr_engine_left_out(&sr_self) && was_announced(addr, a[1])) {
+	} else if (!sr_engine_passes(&sr_self) && was_announced(addr, a[1])) {
 		/* The replay's file is a private one, which may lie on another file system. */
 		replace(addr, a);
 	} else {
