@@ -16,7 +16,8 @@
 /* Most writes are over after that; then the waiting thread leaves the CPU. */
 #define SPINS   200
 #define NAP_NS  50000
-#define WAIT_MS 100
+/* On a busy machine a thread that blocks nowhere may be without a processor for some 100 ms, amid its write. */
+#define WAIT_MS 1000
 
 #define PLACES SR_FILE_PLACES
 
