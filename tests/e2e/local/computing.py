@@ -152,7 +152,7 @@ def main():
                    "a thread that makes calls has its turn, though others spin", r)
             for case, what in (("deep", "beside memory on the stack that they never wrote"),
                                ("locks", "in words on the stack of which they write a part")):
-                r = Recording(trace, [computes, case, "4", "200"], "--threads=serial")
+                r = Recording(trace, [computes, case, "4", "60"], "--threads=serial")
                 tap.ok(r.ends_well() and r.stops and EXACT in r.verdict, "--threads=serial: those that compute " + what, r)
             r = Recording(trace, [computes, "sums", "3", "300"], "--threads=serial", meanwhile=stop_for_long)
             tap.ok(r.ends_well() and not r.beside and EXACT in r.verdict,
