@@ -150,9 +150,9 @@ def main():
             r = Recording(trace, [atomics, "turns", "6"])
             tap.ok(r.ends_well() and not r.beside and r.stops < 1000 and EXACT in r.verdict,
                    "a thread that makes calls has its turn, though others spin", r)
-            for case, what in (("deep", "beside memory on the stack that they never wrote"),
-                               ("locks", "in words on the stack of which they write a part")):
-                r = Recording(trace, [computes, case, "4", "60"], "--threads=serial")
+            for case, ms, what in (("deep", "60", "beside memory on the stack that they never wrote"),
+                                   ("locks", "200", "in words on the stack of which they write a part")):
+                r = Recording(trace, [computes, case, "4", ms], "--threads=serial")
                 tap.ok(r.ends_well() and r.stops and EXACT in r.verdict, "--threads=serial: those that compute " + what, r)
             r = Recording(trace, [computes, "sums", "3", "300"], "--threads=serial", meanwhile=stop_for_long)
             tap.ok(r.ends_well() and not r.beside and EXACT in r.verdict,
