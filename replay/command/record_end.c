@@ -26,6 +26,15 @@ static const char *short_name(const char *trace)
 	return !strncmp(trace, cwd, n) && trace[n] == '/' ? trace + n + 1 : trace;
 }
 
+static void say_unrecorded(const struct sr_session_end *end)
+{
+	const bool one = end->unrecorded == 1, by_one = end->processes == 1;
+
+	sr_note("%u process%s that %s started %s not in %s: a replay does not start %s, and lacks what %s printed",
+		end->unrecorded, one ? "" : "es", by_one ? "it" : "they", one ? "is" : "are",
+		by_one ? "its recording" : "their recordings", one ? "it" : "them", one ? "it" : "they");
+}
+
 void sr_record_say_end(const char *trace, const struct sr_session_end *end)
 {
 	char size[32];
@@ -36,9 +45,7 @@ void sr_record_say_end(const char *trace, const struct sr_session_end *end)
 		sr_note("recorded %u rank%s to %s (%s)", end->processes,
 			end->processes == 1 ? "" : "s", short_name(trace), size);
 	if (end->processes && end->unrecorded)
-		sr_note("%u process%s that %s started %s not in its recording: a replay does not start %s, and lacks what %s printed",
-			end->unrecorded, end->unrecorded == 1 ? "" : "es", end->processes == 1 ? "it" : "they", end->unrecorded == 1 ? "is" : "are",
-			end->unrecorded == 1 ? "it" : "them", end->unrecorded == 1 ? "it" : "they");
+		say_unrecorded(end);
 	if (end->late)
 		sr_note("%u process%s loaded libibverbs late and %s recorded from the first device on, which can be read but "
 			"not replayed; to replay it, record with --from-start",
