@@ -5,10 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "logd/base/recorder_mark.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/host/start/launch.h"
 #include "replay/print/terminal.h"
+
+/* Nothing reads it but the shim, in a process that would be recorded. */
+static const char recorder_mark[] __attribute__((used)) = SR_RECORDER_MARK;
 
 /* Whether standard output is text of sreplay's own, of the program, or for other tools. */
 enum output { ITS_OWN, THE_PROGRAMS, BINARY };

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 
 #include "logd/base/rawsys.h"
+#include "logd/base/recorder_mark.h"
 #include "shim/core/setting.h"
 #include "shim/core/variables.h"
 
@@ -146,20 +147,33 @@ static bool is_shared_object(const char *path)
 	return end && (!end[3] || end[3] == '.');
 }
 
-/* An executable that loads the libraries by itself, by dlopen, has their names among its constants. */
-static int names_library(struct dl_phdr_info *executable, size_t size, void *unused)
+static bool executable_has(const struct dl_phdr_info *executable, const void *text, size_t length)
 {
-	static const char *const names[] = {"libibverbs.so", "librdmacm.so"};
-	int found = 0;
-
-	for (int i = 0; i < executable->dlpi_phnum && !found; i++) {
+	for (int i = 0; i < executable->dlpi_phnum; i++) {
 		const ElfW(Phdr) *segment = &executable->dlpi_phdr[i];
 		size_t n = segment->p_filesz < LOOK_AT ? segment->p_filesz : LOOK_AT;
 
-		if (segment->p_type == PT_LOAD && segment->p_flags & PF_R && !(segment->p_flags & PF_W))
-			found = has_one_of((void *)(executable->dlpi_addr + segment->p_vaddr), n, names, 2);
+		if (segment->p_type == PT_LOAD && segment->p_flags & PF_R && !(segment->p_flags & PF_W) &&
+		    memmem((void *)(executable->dlpi_addr + segment->p_vaddr), n, text, length))
+			return true;
 	}
-	return found ? 1 : -1; /* what comes behind the first is no executable */
+	return false;
+}
+
+enum executable { NAMES_NONE, LOADS_LIBRARY, IS_RECORDER };
+
+/*
+ * An executable that loads the libraries by itself calls dlopen, and has their names among its constants.  (Tools that only
+ * write to the library's files, or print its name, do not call it.)
+ */
+static int look_at_executable(struct dl_phdr_info *executable, size_t size, void *found)
+{
+	static const char call[] = "\0dlopen", ibverbs[] = "libibverbs.so", rdmacm[] = "librdmacm.so";
+	const bool names = executable_has(executable, ibverbs, sizeof(ibverbs) - 1) || executable_has(executable, rdmacm, sizeof(rdmacm) - 1);
+
+	*(enum executable *)found = executable_has(executable, SR_RECORDER_MARK, sizeof(SR_RECORDER_MARK)) ? IS_RECORDER :
+				    names && executable_has(executable, call, sizeof(call)) ? LOADS_LIBRARY : NAMES_NONE;
+	return 1; /* what comes behind the first is no executable */
 }
 
 /*
@@ -170,7 +184,13 @@ bool sr_names_verbs(char **argv)
 {
 	const bool interpreter = argv[0] && names_interpreter(argv[0]);
 
-	by_name = dl_iterate_phdr(names_library, NULL) > 0;
+	enum executable what = NAMES_NONE;
+
+	dl_iterate_phdr(look_at_executable, &what);
+	by_name = what == LOADS_LIBRARY;
+	/* A job that is recorded as a whole may start `sreplay record` for each rank: that is not the rank yet, whatever it names. */
+	if (what == IS_RECORDER)
+		return false;
 	for (; !by_name && *argv; argv++)
 		by_name = (is_shared_object(*argv) && file_is(*argv, is_plugin)) ||
 			  (interpreter && (is_script(*argv, strlen(*argv)) || file_is(*argv, is_script)));

@@ -73,6 +73,20 @@ def the_end(tap, place):
 
 
 @case
+def launchers(tap, place):
+    """Tools that print libibverbs's name, and sreplay itself, start the program, and are none."""
+    softdev, trace = os.path.join(SOFTDEV, "softdev"), os.path.join(place, "driver.srec")
+    program = os.path.join(APPS, "environment")
+    status, out, err = record("-o", trace, "--", softdev, "-L", SOFTDEV, "--", program, cwd=place)
+    problem = replay_problem(trace, 7, out.encode())
+    tap.ok(status == 7 and "recorded 1 rank" in err and not problem, "the driver of the software device is not the rank", err + problem)
+    trace = os.path.join(place, "nested.srec")
+    status, out, err = record("-o", trace, "--", SREPLAY, "record", "-q", "-o", trace, "--", program, cwd=place)
+    problem = replay_problem(trace, 7, out.encode())
+    tap.ok(status == 7 and not problem, "nor is sreplay, where it starts a rank within a recorded job", err + problem)
+
+
+@case
 def nothing(tap, place):
     status, _, err = record("-o", "a.srec", "--", "true", cwd=place)
     tap.ok(status == 0 and "nothing was recorded" in err and "add --from-start" in err, "--from-start is named where it is the cure", err)
