@@ -99,6 +99,15 @@ static void ring_fence_right(void)
 	pull(IBV_SEND_FENCE);
 }
 
+/*
+ * A race is seen only if the other rank goes on while this one is amid: a rank that sleeps here lets it, also where both
+ * share a processor with other programs.
+ */
+static void let_the_other_go_on(void)
+{
+	usleep(1000);
+}
+
 /* The producer writes entries into the consumer's ring: does it wait for a place to be free? */
 static void push(bool waits)
 {
@@ -109,6 +118,7 @@ static void push(bool waits)
 			fill(mine, i);
 			pgas_put(1, shared->place[i % PLACES], mine, BYTES);
 			pgas_put(1, &shared->head, &i, 8);
+			let_the_other_go_on();
 		} else {
 			pgas_wait_for(&shared->head, i);
 			consume(shared->place[i % PLACES]);
@@ -263,6 +273,7 @@ static void receive(bool reads_first)
 		if (ibv_post_srq_recv(srq, &(struct ibv_recv_wr){.wr_id = wc.wr_id, .sg_list = &sge, .num_sge = 1}, &bad))
 			pgas_fail("cannot post a receive");
 		pgas_put(0, &shared->tail, &i, 8);
+		let_the_other_go_on();
 		if (!reads_first)
 			consume(&buffers[wc.wr_id * WORDS]);
 	}
