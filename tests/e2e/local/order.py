@@ -431,8 +431,17 @@ def events(record):
     return len(record["values"]) if record.get("record") == "exposed" else 0
 
 
-def found_word(record):
+def is_word(record):
     return record.get("record") == "exposed" and [v["length"] for v in record["values"]] == [8]
+
+
+def found_words(of_rank):
+    """Records of words that fetches.c's chain has used: it loads one behind each READ.  What other loads of that page find is
+    nobody's if a newer word comes until then."""
+    reads = [r["sn"] for r in of_rank if completes(r, READ)]
+    words = [r for r in of_rank if is_word(r)]
+    ends = [r["sn"] for r in words[1:]] + [float("inf")]
+    return [r for r, end in zip(words, ends) if any(r["sn"] < sn < end for sn in reads)]
 
 
 def firsts(of_rank):
@@ -450,11 +459,17 @@ ATOMIC, READ = 4, 2
 # 256 later at most.
 ROUND = 24
 MIXED, CHAIN = ["mixed", "120"], ["fetches", "chain"]
+
+
+def those(is_it):
+    return lambda of_rank: [r for r in of_rank if is_it(r)]
+
+
 # What entered rank 1 of a program that puts all of it into what it sends, and which of its bytes is changed.
-ENTERED = ((MIXED, "a time", lambda r: r.get("call") == "clock_gettime", []),
-           (MIXED, "an atomic's result", lambda r: completes(r, ATOMIC), []),
-           (CHAIN, "a byte that a READ brought", lambda r: completes(r, READ), []),
-           (CHAIN, "a byte that a load found", found_word, ["exposed"]))
+ENTERED = ((MIXED, "a time", those(lambda r: r.get("call") == "clock_gettime"), []),
+           (MIXED, "an atomic's result", those(lambda r: completes(r, ATOMIC)), []),
+           (CHAIN, "a byte that a READ brought", those(lambda r: completes(r, READ)), []),
+           (CHAIN, "a byte that a load found", found_words, ["exposed"]))
 
 
 def stopped_at(err, rank):
@@ -475,7 +490,7 @@ def recorded_with_all(directory, program):
         trace, outputs, problem = record(directory, "%s-%d" % (program[0], i), 3, program, "--order")
         problem = problem or exact(directory, trace, outputs)
         of_rank = records(trace, 1)
-        if problem or all(any(map(is_it, of_rank)) for of, _, is_it, _ in ENTERED if of == program):
+        if problem or all(entered(of_rank) for of, _, entered, _ in ENTERED if of == program):
             break
     return trace, of_rank, problem
 
@@ -483,10 +498,11 @@ def recorded_with_all(directory, program):
 def changed_on_purpose(tap, directory):
     """Whatever is changed of what entered a rank, it is this rank that is stopped, and soon."""
     recorded = {program[0]: recorded_with_all(directory, program) for program in (MIXED, CHAIN)}
-    for program, what, is_it, where in ENTERED:
+    for program, what, entered, where in ENTERED:
         trace, of_rank, problem = recorded[program[0]]
         copy = os.path.join(directory, "changed.srec")
-        found = [r["sn"] for r in firsts(of_rank) if is_it(r)]
+        first = {id(r) for r in firsts(of_rank)}
+        found = [r["sn"] for r in entered(of_rank) if id(r) in first]
         shutil.copytree(trace, copy)
         sn, changed = 0, None
         # From the middle on: `falsify` refuses a record in which it finds no such byte.
