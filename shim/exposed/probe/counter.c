@@ -44,6 +44,7 @@ __asm__(".text\n"
 	"	mov %rsp, %rbx\n"
 	"	and $-64, %rsp\n"
 	"	call sr_counter_stack\n"
+	"	movq $0, -8(%rsp)\n" /* the address that it returned to */
 	"	test %rax, %rax\n"
 	"	jz 4f\n"
 	"	mov (%rbx), %rcx\n	mov %rcx, (%rax)\n	mov %rbp, 8(%rax)\n"
@@ -104,7 +105,7 @@ NO_VECTORS static void give_back(struct counter_frame *f, const struct counter_r
 		f->rcx = r->aux;
 }
 
-/* On the program's stack: it leaves nothing there but the address that it returns to. */
+/* On the program's stack: it leaves nothing there but the address that it returns to, which the entry clears. */
 NO_VECTORS SR_HIDDEN __attribute__((used)) void *sr_counter_stack(void)
 {
 	return handlers->stack();
@@ -141,11 +142,16 @@ SR_HIDDEN __attribute__((used)) void sr_counter_serve(struct counter_frame *f)
 
 /* -------------------------------------------------------------------- the stub */
 
-/* It changes no flag, and no memory that the function may use below its stack pointer. */
+/*
+ * It changes no flag, and no memory that the function may use below its stack pointer.  Below that it leaves what the registers
+ * were: the probe's number, and where the stub lies, are others in a replay, and places are told by what is on the stack.
+ */
 static uint8_t *put_counter_stub(uint8_t *at, uint32_t index)
 {
 	static const uint8_t below[] = {0x48, 0x8d, 0x64, 0x24, 0x80},       /* lea -128(%rsp), %rsp */
 	    call[] = {0xff, 0x15, 0x02, 0x00, 0x00, 0x00, 0xeb, 0x08},       /* call *2(%rip); jmp over it */
+	    clear[] = {0x48, 0xc7, 0x44, 0x24, 0xf8, 0, 0, 0, 0,             /* movq $0, -8(%rsp): where it came back to */
+		       0x48, 0xc7, 0x04, 0x24, 0, 0, 0, 0},                  /* movq $0, (%rsp): the number */
 	    back[] = {0x48, 0x8d, 0xa4, 0x24, 0x88, 0x00, 0x00, 0x00};       /* lea 136(%rsp), %rsp */
 	const uint64_t entry = (uint64_t)sr_counter_entry;
 
@@ -158,6 +164,8 @@ static uint8_t *put_counter_stub(uint8_t *at, uint32_t index)
 	at += sizeof(call);
 	memcpy(at, &entry, sizeof(entry));
 	at += sizeof(entry);
+	memcpy(at, clear, sizeof(clear));
+	at += sizeof(clear);
 	memcpy(at, back, sizeof(back));
 	return at + sizeof(back);
 }
