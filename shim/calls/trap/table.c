@@ -18,7 +18,6 @@ static const uint16_t harmless[] = {
     SYS_get_robust_list,
     SYS_set_robust_list,
     SYS_set_tid_address,
-    SYS_rseq,
     SYS_restart_syscall,
     SYS_memfd_secret,
     SYS_mlockall,

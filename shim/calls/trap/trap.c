@@ -47,6 +47,7 @@
 #include "shim/files/write_order.h"
 #include "shim/kernel/guarded.h"
 #include "shim/kernel/readable.h"
+#include "shim/kernel/rseq.h"
 #include "shim/kernel/vdso.h"
 #include "shim/memory/images.h"
 #include "shim/process/ids.h"
@@ -324,6 +325,12 @@ static long watch_files(const struct sr_trapped *c)
 	return by_handles ? ordinary(c) : sr_make_unknown(c);
 }
 
+/* Restartable sequences (kernel/rseq.h). */
+static long no_sequences(const struct sr_trapped *c)
+{
+	return -ENOSYS;
+}
+
 /*
  * Executes a call that the vDSO makes because it cannot answer by itself.  On another machine the
  * vDSO may answer without a system call, so this one is not recorded.
@@ -412,6 +419,7 @@ static long (*const special[SR_TRAP_CALLS])(const struct sr_trapped *c) = {
     [SYS_io_uring_enter] = enter_ring,
     [SYS_openat2] = open_how,
     [SYS_fanotify_init] = watch_files,
+    [SYS_rseq] = no_sequences,
 
     [SYS_clock_gettime] = clock_of_vdso,
     [SYS_clock_getres] = time_of_vdso,
@@ -481,6 +489,7 @@ int sr_trap_start(void)
 	sr_syscalls_list_harmless();
 	sr_images_find();
 	sr_vdso_hide();
+	sr_rseq_hide();
 	sr_trap_is_on = true;
 	return 0;
 }

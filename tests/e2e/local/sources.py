@@ -41,6 +41,19 @@ def record(trace, *arguments, options=()):
                           input=INPUT, timeout=60, preexec_fn=on_one_processor)
 
 
+def on_another_processor():
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def test_noted_processor(tap, directory):
+    """Where a thread runs, which the kernel writes into its memory: a replay elsewhere."""
+    trace = os.path.join(directory, "noted.srec")
+    recorded = record(trace, "rseq", options=["--from-start"])
+    status, out, err = replay(trace, 0, preexec_fn=on_another_processor)
+    tap.ok((status, out) == (recorded.returncode, recorded.stdout), "rseq names the same processor on another one",
+           "%s %s %s" % (recorded, out, err))
+
+
 def dump(trace):
     return subprocess.run([SREPLAY, "dump", trace], capture_output=True, text=True).stdout
 
@@ -162,6 +175,7 @@ def main():
             tap.ok(not problems, "%s: %d recordings, %d exact replays" % (source, runs, runs), "\n".join(problems))
 
         test_vector(tap, directory)
+        test_noted_processor(tap, directory)
         test_processor(tap, directory)
         test_random_device(tap, directory)
         bare = subprocess.run([PROGRAM, "streams", "messages", "unknown"], capture_output=True)

@@ -31,6 +31,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/rseq.h>
 #include <sys/select.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
@@ -333,6 +334,20 @@ static void network(void)
 		}
 	host = gethostbyname("localhost");
 	printf("by name: %s\n", host ? inet_ntoa(*(struct in_addr *)host->h_addr) : "none");
+}
+
+/* The kernel writes it beside the thread's variables. -1: it has not been asked to. */
+static int noted_processor(void)
+{
+	const struct rseq *area = (const void *)((uintptr_t)__builtin_thread_pointer() + (uintptr_t)__rseq_offset);
+
+	return __rseq_size ? (int)*(const volatile uint32_t *)&area->cpu_id : -1;
+}
+
+static void sequences(void)
+{
+	printf("on processor %d\n", noted_processor());
+	printf("rseq %ld\n", syscall(SYS_rseq, NULL, 32, 0, 0));
 }
 
 static void machine(void)
@@ -859,7 +874,7 @@ static const struct source {
 } sources[] = {
     {"proc", proc},       {"urandom", urandom}, {"stdin", standard_input}, {"files", file_system},
     {"events", events},   {"streams", streams}, {"messages", messages},    {"waiting", waiting},
-    {"network", network}, {"machine", machine}, {"addresses", addresses},  {"masks", masks},
+    {"network", network}, {"machine", machine}, {"rseq", sequences}, {"addresses", addresses},  {"masks", masks},
     {"counter", counter}, {"threads", threads}, {"numbers", numbers}, {"unknown", unknown},
     {"processor", processor}, {"daring", daring}, {"segments", segments},
     {"libc", libc}, {"visitor", visitor}, {"runtime", runtime},
