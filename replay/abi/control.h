@@ -99,6 +99,10 @@ struct sr_replay_thread {
 	_Atomic uint32_t waits_for_thread;
 	/* Set by the command or a debugger: before this call the thread raises SIGTRAP. */
 	_Atomic uint64_t stop_at;
+	/* Places between two calls where it was stopped (shim/replay/places.c): how many it has come to, ... */
+	_Atomic uint64_t places;
+	/* ... and how often it was seen on its way to the next one, with other registers than before. */
+	_Atomic uint64_t seen_on_way;
 };
 
 #define SR_OUTPUT_KEPT  64  /* so many bytes of each output are in its record */

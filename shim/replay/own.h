@@ -69,6 +69,7 @@ struct sr_replay_stream {
 	/* The next record is a place, which the thread has not come to yet. */
 	bool awaits_place, place_is_readable;
 	uint64_t passed_place; /* as often it passed that instruction with these registers, and was not there */
+	uint64_t came_by, came_with; /* as often it came to that instruction; with which registers, as a sum */
 	struct sr_place place;
 
 	/* The handler of this signal is about to run; 0: none is. */

@@ -17,12 +17,35 @@
 #include "shim/replay/own.h"
 #include "shim/signals/signals.h"
 
+/* A loop may ask in each of its turns. */
+#define TURNS 64
+
+/*
+ * The command stops a process that does nothing of what was recorded.  A thread that has millions of turns to compare, until it
+ * is at its place, gets on; one that comes back with the same registers again and again may wait for ever.
+ */
+NO_VECTORS static void note_way(const struct sr_thread *t, struct sr_replay_stream *s, const uint64_t r[16])
+{
+	uint64_t sum = 0;
+
+	if (s->came_by++ % TURNS)
+		return;
+	for (int i = 0; i < 16; i++)
+		sum = (sum ^ r[i]) * 0x9e3779b97f4a7c15ull;
+	if (sum != s->came_with)
+		atomic_fetch_add_explicit(&sr_replay_page->thread[t->number].seen_on_way, 1, memory_order_relaxed);
+	s->came_with = sum;
+}
+
 NO_VECTORS static bool is_here(uintptr_t pc, const uint64_t r[16])
 {
 	const struct sr_thread *t = &sr_self;
-	const struct sr_replay_stream *s = t->stream;
+	struct sr_replay_stream *s = t->stream;
 
-	return s && s->awaits_place && s->place.p.pc == pc && !t->depth && sr_place_has_registers(&s->place.p, r) &&
+	if (!s || !s->awaits_place || s->place.p.pc != pc || t->depth)
+		return false;
+	note_way(t, s, r);
+	return sr_place_has_registers(&s->place.p, r) &&
 	       (!s->place_is_readable || sr_place_has_words(&s->place));
 }
 
@@ -58,6 +81,7 @@ static bool stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
 	before = sr_enter(t);
 	s->awaits_place = s->peeked = false;
 	breakpoint_await_none();
+	atomic_fetch_add(&sr_replay_page->thread[t->number].places, 1);
 	sr_replay_note_stop(t);
 	/* Without one it had given the token away, and nobody had taken it. */
 	sr_replay_run_again(t);

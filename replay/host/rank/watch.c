@@ -34,15 +34,27 @@ static bool waits_for_group(const struct sr_replayed_rank *r)
 	return atomic_load(&r->group->member[r->control->member].waiting) > 0;
 }
 
+/* What was recorded, and has been done: calls, and stops between them. */
 static uint64_t progress(const struct sr_replayed_rank *r)
 {
-	uint64_t calls = sr_replay_calls(r->control);
+	uint64_t done = sr_replay_calls(r->control);
 
+	for (uint32_t i = 0; i < r->control->threads; i++)
+		done += atomic_load(&r->control->thread[i].places);
 	if (!r->group || !waits_for_group(r))
-		return calls;
+		return done;
 	for (uint32_t m = 0; m < r->group->members; m++)
-		calls += atomic_load(&r->group->member[m].moves);
-	return calls;
+		done += atomic_load(&r->group->member[m].moves);
+	return done;
+}
+
+static uint64_t seen_on_way(const struct sr_replay_control *c)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < c->threads; i++)
+		n += atomic_load(&c->thread[i].seen_on_way);
+	return n;
 }
 
 bool sr_replayed_is_exact(const struct sr_replayed_rank *r)
@@ -182,28 +194,51 @@ static void show_progress(const struct sr_replayed_rank *r, sr_progress bar)
 		bar((double)read / (double)atomic_load(&c->trace_size));
 }
 
-/* Waits until the child has ended, or has made no call for so many seconds (0: no limit). */
-static enum waited await_child(const struct sr_replayed_rank *r, long seconds)
+/*
+ * A thread on its way to the place where it was stopped compares in each turn of its loop, which takes far longer than the turn.
+ * So much more time has it: one that missed its place may turn for ever.
+ */
+#define TIMES_ON_WAY 10
+
+struct idle {
+	uint64_t done, seen;  /* at the last tick */
+	long ms, standing_ms; /* since something was done; since that, or a thread was seen on its way */
+};
+
+static void tick(const struct sr_replayed_rank *r, struct idle *idle)
+{
+	uint64_t done = progress(r), seen = seen_on_way(r->control);
+
+	idle->ms = done == idle->done ? idle->ms + TICK_MS : 0;
+	idle->standing_ms = !idle->ms || seen != idle->seen ? 0 : idle->standing_ms + TICK_MS;
+	idle->done = done;
+	idle->seen = seen;
+}
+
+static bool is_too_long(const struct idle *idle, long seconds)
+{
+	return idle->standing_ms >= seconds * 1000 || idle->ms >= TIMES_ON_WAY * seconds * 1000;
+}
+
+/* Waits until the child has ended, or has done nothing of what was recorded for so many seconds (0: no limit). */
+static enum waited await_child(const struct sr_replayed_rank *r, long seconds, struct idle *idle)
 {
 	struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, r->child, 0), .events = POLLIN};
-	uint64_t before = 0;
-	long idle_ms = 0, still_ms = 0;
+	long still_ms = 0;
 	enum waited end = ENDED;
 	sr_progress bar;
 
+	*idle = (struct idle){0};
 	atomic_store(&r->control->trace_size, sr_stream_bytes_of_image(r->trace, r->options->rank));
 	bar = sr_progress_begin("replaying", atomic_load(&r->control->trace_size), !r->options->bar);
 	/* Without pidfds (old kernels, sandboxes) it asks for the child's state. */
 	while (end == ENDED && !(p.fd < 0 ? child_has_ended(r) : poll(&p, 1, TICK_MS) > 0)) {
-		uint64_t calls = progress(r);
-
-		idle_ms = calls == before ? idle_ms + TICK_MS : 0;
-		before = calls;
+		tick(r, idle);
 		show_progress(r, bar);
-		atomic_store(&r->control->nothing_comes, nothing_comes(r, idle_ms, &still_ms));
-		if (seconds && !is_over(r) && is_where_trace_ends(r, idle_ms))
+		atomic_store(&r->control->nothing_comes, nothing_comes(r, idle->ms, &still_ms));
+		if (seconds && !is_over(r) && is_where_trace_ends(r, idle->ms))
 			end = WHERE_TRACE_ENDS;
-		else if (seconds && idle_ms >= seconds * 1000 && !is_over(r))
+		else if (seconds && is_too_long(idle, seconds) && !is_over(r))
 			end = STUCK;
 	}
 	sr_progress_end();
@@ -233,19 +268,19 @@ static bool goes_on_as_child(struct sr_replayed_rank *r)
 
 void sr_replayed_await(struct sr_replayed_rank *r, struct sr_verdict *v)
 {
+	struct idle idle = {0};
 	struct sr_stuck stuck = {
 	    .trace = r->trace,
 	    .rank = v->rank,
-	    .seconds = r->options->timeout,
 	    .process = r->child,
 	    .control = r->control,
 	    .with = &v->with,
 	};
 
-	enum waited how = await_child(r, r->options->timeout);
+	enum waited how = await_child(r, r->options->timeout, &idle);
 
 	while (how == ENDED && goes_on_as_child(r))
-		how = await_child(r, r->options->timeout);
+		how = await_child(r, r->options->timeout, &idle);
 
 	v->stuck = how == STUCK;
 	if (how == WHERE_TRACE_ENDS)
@@ -253,6 +288,7 @@ void sr_replayed_await(struct sr_replayed_rank *r, struct sr_verdict *v)
 	if (v->stuck) {
 		sr_replayed_load_print(r, v);
 		/* With a tool, the child is the tool. */
+		stuck.seconds = idle.ms / 1000;
 		if (atomic_load(&r->control->process))
 			stuck.process = atomic_load(&r->control->process);
 		sr_stuck_say(&stuck);
