@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from harness import Tap
+from harness import FULL, Tap
 
 
 def names_of(tap, program, **options):
@@ -22,7 +22,7 @@ def names_of(tap, program, **options):
 
 def main(program, problem, times=lambda case, runs: runs, more=()):
     """more: cases that the program does not have. problem(directory, case, N), N from 1: '' or what is wrong with one recording and its replay."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2 if FULL else 1
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, first_difference, replay
+from harness import BUILD, FULL, SREPLAY, Tap, first_difference, replay
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "fuzz_verbs")
 SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
@@ -73,7 +73,7 @@ def difference(directory, seed, steps, way, settings):
 
 
 def main():
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5 if FULL else 1
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     steps = int(sys.argv[3]) if len(sys.argv) > 3 else 300
     tap = Tap()

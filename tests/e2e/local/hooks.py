@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, fresh, run
+from harness import BUILD, SREPLAY, Tap, fresh, run, some
 from races import LITMUS, NONE, PROGRAMS, SECONDS, SOFTDEV, find
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -86,7 +86,7 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
-        for name in sys.argv[1:] or [name for name in LITMUS if name != BY_STACK]:
+        for name in sys.argv[1:] or some([name for name in LITMUS if name != BY_STACK], 7):
             litmus(tap, directory, name)
         for compiler in ("gcc", "clang"):
             threads(tap, directory, compiler)

@@ -22,7 +22,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, first_difference, replay
+from harness import BUILD, FULL, SREPLAY, Tap, first_difference, replay, some
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "loopback")
 SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
@@ -32,7 +32,7 @@ FEATURES = "lmufisxerbcpd"
 # - A reset took the completions of READs whose bytes were in memory, and the program read them there.
 FOUND = ((16, "2", 10, "lufsrbp"), (3, "58", 4, FEATURES))
 RUN_SECONDS = 60
-THREAD_RUNS = 20
+THREAD_RUNS = 20 if FULL else 5
 
 
 class Case:
@@ -208,7 +208,7 @@ def untold(directory):
 
 
 def main():
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 8 if FULL else 2
     epochs = int(sys.argv[2]) if len(sys.argv) > 2 else 10
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
@@ -222,7 +222,7 @@ def main():
                     detail = "%s\nreduced to: %s\n%s" % (detail, small, small.difference())
                 tap.ok(not detail, "seed %d, requests executed %s%s: bare, recorded and replayed alike" % (
                     seed, "by chance" if device_seed else "at once", ", with clocks" if clocks else ""), detail)
-        for seed, device_seed, epochs, features in FOUND:
+        for seed, device_seed, epochs, features in some(FOUND, 3):
             case = Case(directory, seed, epochs, features, device_seed)
             detail = case.difference()
             tap.ok(not detail, "%s: bare, recorded and replayed alike" % case, detail)

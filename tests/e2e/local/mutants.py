@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, fresh, run
+from harness import BUILD, SREPLAY, Tap, fresh, run, some
 from mutants_table import MUTANTS
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -184,7 +184,7 @@ def main():
     tap, counts = Tap(), Counts()
     whole = sys.argv[1:] in (["all"], ["search"])
     confirms = sys.argv[1:] and sys.argv[1:] != ["search"]
-    names = list(MUTANTS) if whole else sys.argv[1:] or FEW
+    names = list(MUTANTS) if whole else sys.argv[1:] or some(FEW, 3)
     with tempfile.TemporaryDirectory() as temporary:
         directory = os.path.realpath(KEEP or temporary)
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")

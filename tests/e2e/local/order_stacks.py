@@ -18,7 +18,7 @@ import tempfile
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[0:0] = [os.path.join(HERE, "..", "..", "lib"), HERE]
 import roster
-from harness import SREPLAY, Tap, run
+from harness import SREPLAY, Tap, run, some
 
 SECONDS = 90
 # What each rank of mpi_data receives.
@@ -97,7 +97,7 @@ JOBS = [("mpich-data", smaller), ("openmpi-data", smaller), ("openmpi-rma", in_r
 def main():
     tap = Tap()
     runs = int(sys.argv[1]) if sys.argv[1:] else 1
-    jobs = [(name, without_loss) for name in sys.argv[2:]] or JOBS
+    jobs = [(name, without_loss) for name in sys.argv[2:]] or some(JOBS, 4)
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         for number, (name, check) in itertools.product(range(runs), jobs):

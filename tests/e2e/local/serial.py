@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, run
+from harness import BUILD, FULL, SREPLAY, Tap, run
 
 APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
@@ -73,8 +73,8 @@ def test_atomics(tap, trace, runs):
         tap.ok(not wrong, "plain atomics, %s: %d recordings in turns, %d exact replays" % (case, runs, runs), "\n".join(wrong))
         parallel_wrong += len(parallel)
         varied += len(outputs) > 1
-    tap.ok(parallel_wrong >= runs, "of those in parallel a good share is not", parallel_wrong)
-    tap.ok(varied >= len(CASES) / 2, "most had printed something else in another recording in turns", varied)
+    tap.ok(parallel_wrong >= runs or runs == 1, "of those in parallel a good share is not", parallel_wrong)
+    tap.ok(varied >= len(CASES) / 2 or runs == 1, "most had printed something else in another recording in turns", varied)
 
 
 def stopped(trace):
@@ -116,7 +116,7 @@ def test_libcs_lock(tap, trace):
 
 
 def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 4
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 4 if FULL else 1
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")

@@ -14,13 +14,13 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
 import cases
-from harness import BUILD, SREPLAY, difference, replay, run
+from harness import BUILD, FULL, SREPLAY, difference, replay, run
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "signals")
 COMPUTING = ("spins", "spins_on", "counts_till_flag", "counts_digests", "reads_counter", "allocates", "ticks", "maps_files", "many_kinds",
              "nested_computing", "jumps_from_loops",
              "rows", "rows_left", "rows_fast", "threads_till_told", "spins_in_no_file")
-RANDOM_RUNS = 50
+RANDOM_RUNS = 50 if FULL else 8
 SECONDS = 30
 
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, replay
+from harness import BUILD, FULL, SREPLAY, Tap, replay
 
 APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
@@ -57,7 +57,7 @@ def killed_differs(directory):
 
 
 def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5 if FULL else 1
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
@@ -66,7 +66,7 @@ def main():
             detail, outputs = runs_differ(directory, [os.path.join(APPS, "threads"), case], runs, 5)
             tap.ok(not detail, "8 threads, %s: %d recordings, %d exact replays" % (case, runs, runs), detail)
             varied += len(outputs) > 1
-        tap.ok(varied >= len(CASES) / 2, "most had printed something else in another recording", varied)
+        tap.ok(varied >= len(CASES) / 2 or runs == 1, "most had printed something else in another recording", varied)
         detail, _ = runs_differ(directory, [os.path.join(APPS, "threads"), "-t", "60", "-n", "20"], runs, 5)
         tap.ok(not detail, "some 700 threads, 60 at a time, everything: %d recordings, %d exact replays" % (runs, runs), detail)
         for way in WAYS:
