@@ -5,7 +5,7 @@
 #ifndef LOGD_BASE_RECORDER_MARK_H
 #define LOGD_BASE_RECORDER_MARK_H
 
-/* A constant of sreplay's executable, whole with its last 0, and of no other one. */
+/* A constant of sreplay's executable, whole with its last 0, and of no other one.  It names libibverbs, too: only then is this looked for. */
 #define SR_RECORDER_MARK "sreplay starts programs that are recorded, and is none of them"
 
 #endif

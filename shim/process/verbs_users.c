@@ -166,13 +166,21 @@ enum executable { NAMES_NONE, LOADS_LIBRARY, IS_RECORDER };
  * An executable that loads the libraries by itself calls dlopen, and has their names among its constants.  (Tools that only
  * write to the library's files, or print its name, do not call it.)
  */
-static int look_at_executable(struct dl_phdr_info *executable, size_t size, void *found)
+static enum executable kind_of(const struct dl_phdr_info *executable)
 {
 	static const char call[] = "\0dlopen", ibverbs[] = "libibverbs.so", rdmacm[] = "librdmacm.so";
-	const bool names = executable_has(executable, ibverbs, sizeof(ibverbs) - 1) || executable_has(executable, rdmacm, sizeof(rdmacm) - 1);
 
-	*(enum executable *)found = executable_has(executable, SR_RECORDER_MARK, sizeof(SR_RECORDER_MARK)) ? IS_RECORDER :
-				    names && executable_has(executable, call, sizeof(call)) ? LOADS_LIBRARY : NAMES_NONE;
+	/* First, since most name neither, and each process that a recorded job starts looks for them. */
+	if (!executable_has(executable, ibverbs, sizeof(ibverbs) - 1) && !executable_has(executable, rdmacm, sizeof(rdmacm) - 1))
+		return NAMES_NONE;
+	if (executable_has(executable, SR_RECORDER_MARK, sizeof(SR_RECORDER_MARK)))
+		return IS_RECORDER;
+	return executable_has(executable, call, sizeof(call)) ? LOADS_LIBRARY : NAMES_NONE;
+}
+
+static int look_at_executable(struct dl_phdr_info *executable, size_t size, void *found)
+{
+	*(enum executable *)found = kind_of(executable);
 	return 1; /* what comes behind the first is no executable */
 }
 
@@ -183,7 +191,6 @@ static int look_at_executable(struct dl_phdr_info *executable, size_t size, void
 bool sr_names_verbs(char **argv)
 {
 	const bool interpreter = argv[0] && names_interpreter(argv[0]);
-
 	enum executable what = NAMES_NONE;
 
 	dl_iterate_phdr(look_at_executable, &what);

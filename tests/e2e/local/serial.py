@@ -73,8 +73,9 @@ def test_atomics(tap, trace, runs):
         tap.ok(not wrong, "plain atomics, %s: %d recordings in turns, %d exact replays" % (case, runs, runs), "\n".join(wrong))
         parallel_wrong += len(parallel)
         varied += len(outputs) > 1
-    tap.ok(parallel_wrong >= runs or runs == 1, "of those in parallel a good share is not", parallel_wrong)
-    tap.ok(varied >= len(CASES) / 2 or runs == 1, "most had printed something else in another recording in turns", varied)
+    if runs > 1: # one alone varies from nothing
+        tap.ok(parallel_wrong >= runs, "of those in parallel a good share is not", parallel_wrong)
+        tap.ok(varied >= len(CASES) / 2, "most had printed something else in another recording in turns", varied)
 
 
 def stopped(trace):

@@ -66,7 +66,8 @@ def main():
             detail, outputs = runs_differ(directory, [os.path.join(APPS, "threads"), case], runs, 5)
             tap.ok(not detail, "8 threads, %s: %d recordings, %d exact replays" % (case, runs, runs), detail)
             varied += len(outputs) > 1
-        tap.ok(varied >= len(CASES) / 2 or runs == 1, "most had printed something else in another recording", varied)
+        if runs > 1: # one alone varies from nothing
+            tap.ok(varied >= len(CASES) / 2, "most had printed something else in another recording", varied)
         detail, _ = runs_differ(directory, [os.path.join(APPS, "threads"), "-t", "60", "-n", "20"], runs, 5)
         tap.ok(not detail, "some 700 threads, 60 at a time, everything: %d recordings, %d exact replays" % (runs, runs), detail)
         for way in WAYS:
