@@ -283,7 +283,7 @@ void counter_originals(uintptr_t from, uint8_t *code, size_t n)
 	for (const struct probe *s = probes; s < probes + probes_n; s++) {
 		if (s->at != s->pc || s->state != PROBE_PATCHED)
 			continue;
-		for (unsigned int i = 0; i < JUMP_BYTES; i++)
+		for (unsigned int i = 0; i < jump_bytes(s); i++)
 			if (s->at + i - from < n && code[s->at + i - from] == s->jump[i])
 				code[s->at + i - from] = s->code[i];
 	}

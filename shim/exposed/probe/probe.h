@@ -122,9 +122,11 @@ int copy_at(const struct probe *s, uintptr_t at);
 /* Gives up a probe.  False: the lock is held; then the next time. */
 bool try_to_give_up(struct probe *s);
 
-/* Of how many bytes is the jump at the instruction? */
+/* Of how many bytes is the jump at the instruction?  A trap is of one: behind a short instruction another probe may begin. */
 static inline unsigned int jump_bytes(const struct probe *s)
 {
+	if (s->jump[0] == PROBE_TRAP)
+		return 1;
 	return s->springboard.at ? SHORT_JUMP_BYTES : JUMP_BYTES;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_breakpoints.c: a thread is looked at where a breakpoint is, also where probes of accesses were before; and what a signal
- * is told of a thread that it interrupts in a breakpoint's stub.
+ * test_breakpoints.c: a thread is looked at where a breakpoint is, also where probes of accesses were before, or where another
+ * breakpoint follows; and what a signal is told of a thread that it interrupts in a breakpoint's stub.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -28,7 +28,8 @@ uint64_t site_loads_and_adds(volatile void *p);
 uint64_t site_never_stops(uint64_t in_rax, uint64_t rounds);
 uint64_t site_waits_for_word(uint64_t in_rax, uint64_t rounds);
 uint64_t step_through(uint64_t in_rax, uint64_t rounds, uint64_t (*site)(uint64_t, uint64_t));
-extern const char site_adds[], site_turns[], site_turns_by_word[];
+void site_stores(volatile void *p, uint64_t value);
+extern const char site_adds[], site_behind_store[], site_turns[], site_turns_by_word[];
 
 #define IN_RAX 0x1234567890
 #define IN_RCX 0x9876543210
@@ -40,6 +41,9 @@ __asm__(".text\n.p2align 8, 0x90\n"
 	".p2align 8, 0x90\n"
 	"site_loads_and_adds: mov (%rdi), %rax\n"
 	"site_adds: add $1, %rax\n ret\n nop\n nop\n"
+	".p2align 8, 0x90\n"
+	"site_stores: mov %rsi, (%rdi)\n"
+	"site_behind_store: lea 1(%rsi), %rsi\n ret\n nop\n nop\n"
 	".p2align 8, 0x90\n"
 	"site_never_stops: mov %rdi, %rax\n mov $" TEXT(IN_RCX) ", %rcx\n"
 	"site_turns: lea 0(%rax), %rax\n lea 0(%rcx), %rcx\n dec %rsi\n jnz site_turns\n ret\n"
@@ -144,6 +148,23 @@ static void test_under_the_jump_of_a_probe(void **state)
 	expect_stop(site_loads_and_adds, (uintptr_t)site_adds);
 }
 
+/* The second trap changes what lies within five bytes of the first one. */
+static void test_side_by_side(void **state)
+{
+	struct sr_exposed_counts before, now;
+
+	assert_true(breakpoint_set((uintptr_t)site_stores, false, REGISTER_SP));
+	assert_true(breakpoint_set((uintptr_t)site_behind_store, false, REGISTER_SP));
+	sr_exposed_get_counts(&before);
+	stops = 0;
+	site_stores(user, 7);
+	sr_exposed_get_counts(&now);
+	assert_int_equal(stops, 2);
+	assert_int_equal(dma[0], 7);
+	/* The recorder knows what is under the first trap. */
+	assert_int_equal(now.pass_throughs, before.pass_throughs);
+}
+
 /* ------------------------------------------------------------------ signals */
 
 static uintptr_t turns_at;
@@ -201,6 +222,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_at_a_probe),
 	    cmocka_unit_test(test_under_the_jump_of_a_probe),
+	    cmocka_unit_test(test_side_by_side),
 	    cmocka_unit_test(test_interrupted),
 	};
 
