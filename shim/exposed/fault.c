@@ -382,6 +382,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 {
 	uintptr_t user = addr & PAGE_MASK;
 	struct page *p = page_at(addr);
+	const bool begun = aside_has_begun((uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
 	struct insn insn;
 	ucontext_t before;
 	char found[VECTOR_MAX];
@@ -405,16 +406,17 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	if (is_done_unregistered(uc, p, &insn))
 		return;
 	/* What it reads first, too, is done as a store. */
-	write |= writes(&insn);
+	write |= writes(&insn) || begun;
 	if (is_suspended(p) && is_mine(p) && resume_suspended(uc, p, user, write))
 		return;
-	if (has_yielded_again(uc))
+	/* Not with pages open. */
+	if (!begun && has_yielded_again(uc))
 		return;
 	renew(p);
 	exposed_self.accesses_n++;
 	counts.faults++;
 	counts.by_jump += exposed_self.by_jump;
-	if ((!write && has_waited(uc, p, &insn)) || has_yielded(uc, p, &insn))
+	if ((!write && has_waited(uc, p, &insn)) || (!begun && has_yielded(uc, p, &insn)))
 		return;
 	if (hooks.accessed)
 		before = *uc;
@@ -474,6 +476,7 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 	if (info->si_code == SI_KERNEL && aside_ended(uc)) {
 		exposed_lock(NULL);
 		aside_end(uc);
+		look_ahead();
 		exposed_unlock(NULL);
 		return true;
 	}
@@ -488,7 +491,10 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 	ours = p->state != PAGE_NONE;
 	if (ours) {
 		handle(uc, addr, uc->uc_mcontext.gregs[REG_ERR] & ERR_WRITE);
-		look_ahead();
+		aside_go_on(uc);
+		/* What comes behind the access comes behind the stub. */
+		if (!aside_goes_on())
+			look_ahead();
 	}
 	exposed_unlock(NULL);
 	if (watched)
@@ -499,10 +505,13 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 bool sr_exposed_fault(siginfo_t *info, ucontext_t *uc)
 {
 	greg_t *const rip = &uc->uc_mcontext.gregs[REG_RIP];
-	const greg_t before = *rip;
 	struct probes_guard guard;
+	greg_t before;
 	bool done;
 
+	if (info->si_code > 0)
+		aside_step_back(uc);
+	before = *rip;
 	probes_guard_begin(&guard);
 	done = info->si_code == SI_KERNEL && probes_trapped(uc);
 	if (!done) {

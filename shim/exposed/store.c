@@ -7,6 +7,7 @@
 #include "shim/exposed/access.h"
 #include "shim/exposed/page/snapshot.h"
 #include "shim/exposed/page/states.h"
+#include "shim/exposed/probe/aside.h"
 #include "shim/exposed/x86/word.h"
 
 bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VECTOR_MAX])
@@ -119,6 +120,16 @@ static bool is_done(ucontext_t *uc, struct page *p, const struct insn *insn)
 	return writes(insn) && do_parts(uc, insn);
 }
 
+/* The page is passed through while the instruction is executed (aside.h).  That may also load: what is new there comes first. */
+static bool open_for(const ucontext_t *uc, uintptr_t page)
+{
+	if (!pass_through(page))
+		return false;
+	take_sample(page, PAGE);
+	aside_opens((uintptr_t)uc->uc_mcontext.gregs[REG_RIP], page);
+	return true;
+}
+
 void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
 {
 	uintptr_t page = addr & PAGE_MASK;
@@ -133,7 +144,8 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 		hooks.storing();
 	validate_shadow_before_store(addr);
 	if (due) {
-		fill_pages(page, insn);
+		if (fill_pages(page, insn) && insn->class == INSN_UNKNOWN)
+			aside_opens((uintptr_t)uc->uc_mcontext.gregs[REG_RIP], 0);
 		return;
 	}
 	if (fills)
@@ -142,6 +154,6 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 		check_snapshots_since(before);
 		return;
 	}
-	if (!pass_through(page) && fills)
+	if (!open_for(uc, page) && fills)
 		exposed_self.row--;
 }

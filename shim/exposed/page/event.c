@@ -139,7 +139,7 @@ static bool tick_is_due(const struct sr_exposed_event *next, const struct sr_exp
 
 bool sr_exposed_is_due(const struct sr_exposed_event *next, const struct sr_exposed_event *now)
 {
-	const uint32_t where = SR_EXPOSED_AT_CALL | SR_EXPOSED_AT_RETURN | SR_EXPOSED_TICK;
+	const uint32_t where = SR_EXPOSED_AT_CALL | SR_EXPOSED_AT_RETURN | SR_EXPOSED_TICK | SR_EXPOSED_BEHIND;
 
 	if (next->flags & SR_EXPOSED_TICK)
 		return tick_is_due(next, now);

@@ -8,12 +8,18 @@
 #include <sys/mman.h>
 
 #include "logd/base/rawsys.h"
+#include "shim/exposed/page/event.h"
 #include "shim/exposed/page/lock.h"
 #include "shim/exposed/page/snapshot.h"
+#include "shim/exposed/page/states.h"
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
+#include "shim/exposed/x86/length.h"
 #include "shim/exposed/x86/relocate.h"
 #include "shim/exposed/x86/word.h"
+
+/* Pages that one instruction may need at once: a scatter of 16 elements, each of which lies over two. */
+#define PAGES_OPEN 32
 
 /* One page per thread: the stubs first, data in its second half. */
 struct aside {
@@ -22,6 +28,11 @@ struct aside {
 	uint8_t pad[2048 - 64];
 	_Alignas(64) char copy[64];
 	bool under_way;
+	bool whole;  /* the stub has an instruction that is not decoded, as it is */
+	uintptr_t pc; /* the last instruction of this kind ... */
+	uint64_t epoch; /* ... when it met its first page; 0: it has ended ... */
+	uintptr_t open[PAGES_OPEN]; /* ... and the pages that are open for it */
+	uint32_t open_n;
 	uint64_t mask;
 	uint64_t gs;
 	uintptr_t next;
@@ -118,18 +129,23 @@ uintptr_t aside_write(const uint8_t *code, const struct insn *insn)
 	return (uintptr_t)a->routine;
 }
 
-/* Sends the thread into its stub, with the operand's copy at gs:0. */
+/* Sends the thread into its stub. */
 static void enter_stub(struct aside *a, ucontext_t *uc)
 {
 	const uint64_t all = BLOCKED;
 
-	a->gs = get_gs();
-	set_gs((uintptr_t)a->copy);
 	/* No handler of the program's may run in between: it could come back to the stub. */
 	memcpy(&a->mask, &uc->uc_sigmask, sizeof(a->mask));
 	memcpy(&uc->uc_sigmask, &all, sizeof(all));
 	uc->uc_mcontext.gregs[REG_RIP] = (greg_t)a->stub;
 	a->under_way = true;
+}
+
+static void leave_stub(struct aside *a, ucontext_t *uc, uintptr_t to)
+{
+	uc->uc_mcontext.gregs[REG_RIP] = (greg_t)to;
+	memcpy(&uc->uc_sigmask, &a->mask, sizeof(a->mask));
+	a->under_way = false;
 }
 
 bool aside_begin(ucontext_t *uc, const struct insn *insn, bool unseen)
@@ -148,16 +164,128 @@ bool aside_begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 	if (!a || a->under_way || !write_stub(a, probes_code_at((uintptr_t)g[REG_RIP]), insn))
 		return false;
 	a->next = (uintptr_t)g[REG_RIP] + insn->length;
+	a->whole = false;
 	read_operand(insn, a->copy, unseen);
+	a->gs = get_gs();
+	set_gs((uintptr_t)a->copy);
 	enter_stub(a, uc);
 	return true;
 }
+
+/* ------------------------------------------------- instructions that are not decoded */
+
+bool aside_has_begun(uintptr_t pc)
+{
+	const struct aside *a = exposed_self.aside;
+
+	return a && a->epoch && a->pc == pc && a->epoch == thread_epoch();
+}
+
+/* Another thread may have taken it back meanwhile. */
+static bool is_open_for_me(const struct page *p)
+{
+	return (p->state == PAGE_PASS_THROUGH || p->state == PAGE_SUSPENDED_PASS_THROUGH) && is_mine(p) && !p->silent && !p->pins;
+}
+
+static void protect_opened(struct aside *a)
+{
+	while (a->open_n) {
+		uintptr_t user = a->open[--a->open_n];
+
+		if (is_open_for_me(page_at(user)))
+			page_protect(user);
+	}
+}
+
+void aside_opens(uintptr_t pc, uintptr_t user)
+{
+	struct aside *a = the_page();
+
+	if (!a)
+		return;
+	/* Those of one that has not come to its end stay open until the next call. */
+	if (!aside_has_begun(pc))
+		a->open_n = 0;
+	a->pc = pc;
+	a->epoch = thread_epoch();
+	/* A long string: it is done with most of them. */
+	if (a->open_n == PAGES_OPEN)
+		protect_opened(a);
+	if (user)
+		a->open[a->open_n++] = user;
+}
+
+#define OPCODE_GROUP_5 0xff /* calls, jumps, push */
+
+/* False: it means something else at another place. */
+static bool write_whole(struct aside *a)
+{
+	const uint8_t *code = probes_code_at(a->pc);
+	struct shape s;
+
+	if (!shape_of(code, INSN_BYTES_MAX, &s) || s.branches || s.relative || code[s.opcode_at] == OPCODE_GROUP_5)
+		return false;
+	memcpy(a->stub, code, s.length);
+	a->stub[s.length] = PROBE_TRAP;
+	a->next = a->pc + s.length;
+	return true;
+}
+
+void aside_go_on(ucontext_t *uc)
+{
+	struct aside *a = exposed_self.aside;
+
+	/* A signal in the stub would not find the program's code there. */
+	if (!aside_has_begun((uintptr_t)uc->uc_mcontext.gregs[REG_RIP]) || a->under_way || vector_may_signal(uc) || !write_whole(a))
+		return;
+	a->whole = true;
+	enter_stub(a, uc);
+}
+
+static bool is_at_whole(const struct aside *a, const ucontext_t *uc)
+{
+	return a && a->under_way && a->whole && (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] == (uintptr_t)a->stub;
+}
+
+void aside_step_back(ucontext_t *uc)
+{
+	if (is_at_whole(exposed_self.aside, uc))
+		leave_stub(exposed_self.aside, uc, exposed_self.aside->pc);
+}
+
+/*
+ * A replay.  The trace has all that differed from what was known, the instruction's own stores included, but for those that a
+ * peer has undone meanwhile.  Some bytes are not recorded: those of no region, and what other processes store.
+ */
+static void put_back_known(const struct aside *a)
+{
+	for (uint32_t i = 0; i < a->open_n; i++) {
+		const struct page *p = page_at(a->open[i]);
+
+		if (is_open_for_me(p) && p->whole && !p->meets)
+			memcpy(backing_of(p, a->open[i]), shadow_of(a->open[i]), PAGE);
+	}
+}
+
+/* What is there now is behind the access: a replay puts it there when it has executed the instruction as well. */
+static void end_whole(struct aside *a)
+{
+	event_begin(exposed_self.fault, SR_EXPOSED_BEHIND, 0, 0);
+	if (hooks.recorded)
+		put_back_known(a);
+	replay_values();
+	protect_opened(a);
+	event_end();
+	a->epoch = 0;
+}
+
+/* --------------------------------------------------------------- the end of a stub */
 
 bool aside_ended(const ucontext_t *uc)
 {
 	const struct aside *a = exposed_self.aside;
 
-	return a && a->under_way &&
+	return a && a->under_way && !is_at_whole(a, uc) &&
 	       (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] - (uintptr_t)a->stub < sizeof(a->stub);
 }
 
@@ -172,9 +300,10 @@ void aside_end(ucontext_t *uc)
 {
 	struct aside *a = exposed_self.aside;
 
-	uc->uc_mcontext.gregs[REG_RIP] = (greg_t)a->next;
-	memcpy(&uc->uc_sigmask, &a->mask, sizeof(a->mask));
-	set_gs(a->gs);
-	a->under_way = false;
+	leave_stub(a, uc, a->next);
 	counts.exchanges++;
+	if (a->whole)
+		end_whole(a);
+	else
+		set_gs(a->gs);
 }

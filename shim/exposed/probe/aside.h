@@ -8,6 +8,9 @@
  * hlt, which faults: then the thread goes on behind the original.
  *
  * A probe needs no fault: it has such a copy of the instruction (probes.c).
+ *
+ * An instruction that is not decoded and stores to exposed memory is executed there as it is, while the pages that it
+ * needs are passed through.  They are found by its faults: at each of them it begins anew, as on a processor.
  */
 #ifndef SHIM_EXPOSED_PROBE_ASIDE_H
 #define SHIM_EXPOSED_PROBE_ASIDE_H
@@ -17,6 +20,24 @@
 
 /* Sends the thread into its stub.  unseen: nothing is recorded.  False if it cannot be done this way. */
 bool aside_begin(ucontext_t *uc, const struct insn *insn, bool unseen);
+
+/*
+ * The instruction at pc, which stores and is not decoded, has met this page, which is passed through for it from here on; 0: it
+ * may stay so.
+ */
+void aside_opens(uintptr_t pc, uintptr_t user);
+
+/*
+ * Has the instruction at pc met a page, and not ended?  Then it needs all of them to be passed through at once, those that it
+ * loads from as well: a snapshot of one would protect the other.
+ */
+bool aside_has_begun(uintptr_t pc);
+
+/* Behind a fault: if that is so, the thread goes into the stub.  Where the instruction cannot be copied, its pages stay open. */
+void aside_go_on(ucontext_t *uc);
+
+/* Before a fault: if it is the stub's of such an instruction, the thread is back at the original. */
+void aside_step_back(ucontext_t *uc);
 
 /* Is this fault the end of this thread's stub? */
 bool aside_ended(const ucontext_t *uc);

@@ -64,12 +64,22 @@ __asm__(".text\n"
 	"	ret\n"
 	".size sr_exchange_call, .-sr_exchange_call\n");
 
-/* The instruction with the thread's `operand` as its operand, and ret behind it.  0: there is none. */
+#define REGISTER_BP 5
+
+/*
+ * The instruction with the thread's `operand` as its operand, and ret behind it.  0: there is none.  The handler has a stack
+ * pointer of its own, so that rbp takes the program's place (call_with_sp).
+ */
 static uintptr_t code_for(const ucontext_t *uc, const struct insn *insn)
 {
+	uint8_t *code;
+
 	if (exposed_self.by_jump)
 		return exposed_self.probe.current->aside;
-	return aside_write(probes_code_at((uintptr_t)uc->uc_mcontext.gregs[REG_RIP]), insn);
+	code = (uint8_t *)aside_write(probes_code_at((uintptr_t)uc->uc_mcontext.gregs[REG_RIP]), insn);
+	if (code && decode_names_sp(insn))
+		code[1 + insn->encoding.modrm_at] ^= (REGISTER_SP ^ REGISTER_BP) << 3; /* behind the segment's prefix */
+	return (uintptr_t)code;
 }
 
 /* 16 bytes may be torn: then the exchange fails and is tried again. */
@@ -97,6 +107,21 @@ static bool write_word(char *at, const struct word *w)
 	return done;
 }
 
+static void call_with_sp(greg_t *g, uintptr_t code)
+{
+	greg_t bp = g[REG_RBP];
+
+	g[REG_RBP] = g[REG_RSP];
+	sr_exchange_call(g, code);
+	g[REG_RSP] = g[REG_RBP];
+	g[REG_RBP] = bp;
+}
+
+static void call(greg_t *g, uintptr_t code, const struct insn *insn)
+{
+	(decode_names_sp(insn) ? call_with_sp : sr_exchange_call)(g, code);
+}
+
 /* The handler has another stack pointer. */
 static void pop(greg_t *g, unsigned int size)
 {
@@ -110,7 +135,7 @@ static void change_bit(greg_t *g, uintptr_t code, const struct insn *insn)
 	greg_t *reg = &g[decode_greg(insn->reg)], was = *reg;
 
 	*reg &= 8 * insn->size - 1;
-	sr_exchange_call(g, code);
+	call(g, code, insn);
 	*reg = was;
 }
 
@@ -122,7 +147,7 @@ static void execute(greg_t *g, uintptr_t code, const struct insn *insn)
 	else if (encoding_chooses_bit(&insn->encoding))
 		change_bit(g, code, insn);
 	else
-		sr_exchange_call(g, code);
+		call(g, code, insn);
 }
 
 static void execute_word(greg_t *g, uintptr_t code, const struct insn *insn, struct word *w)
@@ -185,7 +210,7 @@ static bool exchange(ucontext_t *uc, const struct insn *insn, enum visibility v)
 	greg_t *g = uc->uc_mcontext.gregs;
 	uintptr_t code;
 
-	code = !decode_names_sp(insn) ? code_for(uc, insn) : 0;
+	code = code_for(uc, insn);
 	if (!code)
 		return false;
 	if (size)

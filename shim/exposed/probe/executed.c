@@ -41,18 +41,10 @@ __asm__(".text\n"
 	"	ret\n"
 	".size sr_executed_call, .-sr_executed_call\n");
 
-#define X87_MASKS   0x3f
-#define MXCSR_MASKS 0x1f80
-
-/* Has the program let floating-point exceptions come as signals?  One must not come here. */
-static bool may_signal(const struct insn *insn, const char *frame)
+/* A signal must not come here. */
+static bool may_signal(const struct insn *insn, const ucontext_t *uc)
 {
-	uint32_t mxcsr;
-
-	if (!(insn->encoding.op.class == INSN_WRITE && insn->encoding.op.flags & OPCODE_SIGNALS))
-		return false;
-	memcpy(&mxcsr, frame + MXCSR_AT, sizeof(mxcsr));
-	return ~frame[0] & X87_MASKS || ~mxcsr & MXCSR_MASKS;
+	return insn->encoding.op.class == INSN_WRITE && insn->encoding.op.flags & OPCODE_SIGNALS && vector_may_signal(uc);
 }
 
 /* The operand as the instruction leaves it, where it was n times that byte before. */
@@ -72,7 +64,7 @@ bool executed_store(ucontext_t *uc, const struct insn *insn, enum visibility v)
 	char *frame = vector_xsave_frame(uc), one[VECTOR_MAX], other[VECTOR_MAX], written[VECTOR_MAX];
 	uintptr_t code;
 
-	if (!frame || exposed_self.by_jump || may_signal(insn, frame))
+	if (!frame || exposed_self.by_jump || may_signal(insn, uc))
 		return false;
 	code = aside_write(probes_code_at((uintptr_t)g[REG_RIP]), insn);
 	if (!code)

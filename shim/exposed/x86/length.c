@@ -94,7 +94,7 @@ static const uint8_t two_bytes[256] = {
 struct reader {
 	const uint8_t *code;
 	size_t at, n;
-	bool operand16, address32, wide, repne;
+	bool operand16, address32, wide, repne, relative;
 	uint8_t follows; /* M, I1, ... */
 	unsigned int more; /* bytes of immediate besides */
 };
@@ -234,6 +234,7 @@ static void take_modrm(struct reader *r)
 
 	if (mod == 3)
 		return;
+	r->relative = !mod && base == 5;
 	if (base == 4)
 		base = byte_at(r, r->at++) & 7;
 	r->at += mod == 1 ? 1 : mod == 2 || base == 5 ? 4 : 0;
@@ -283,6 +284,7 @@ bool shape_of(const uint8_t *code, size_t n, struct shape *s)
 			take_modrm(&r);
 		r.at += immediates(&r);
 	}
+	s->relative = r.relative;
 	s->length = (uint8_t)r.at;
 	return r.at <= n && r.at <= INSN_BYTES_MAX;
 }

@@ -15,6 +15,7 @@
 struct shape {
 	uint8_t length;
 	uint8_t opcode_at; /* where the opcode begins, behind all prefixes; at 0f where that is a part of it */
+	bool relative;     /* an operand in memory is relative to RIP */
 	bool branches;     /* directly: a jump, a conditional one, or a call ... */
 	int32_t distance;  /* ... by so much, from the instruction's end */
 };

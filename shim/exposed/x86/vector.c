@@ -80,6 +80,21 @@ char *vector_xsave_frame(const ucontext_t *uc)
 	return magic == MAGIC1 ? frame : NULL;
 }
 
+#define MXCSR_AT    24
+#define X87_MASKS   0x3f
+#define MXCSR_MASKS 0x1f80
+
+bool vector_may_signal(const ucontext_t *uc)
+{
+	const char *frame = frame_of(uc);
+	uint32_t mxcsr;
+
+	if (!frame)
+		return false;
+	memcpy(&mxcsr, frame + MXCSR_AT, sizeof(mxcsr));
+	return ~frame[0] & X87_MASKS || ~mxcsr & MXCSR_MASKS;
+}
+
 /* Does the frame have it?  It always has the first 512 bytes. */
 static bool has(const char *frame, const struct piece *p)
 {

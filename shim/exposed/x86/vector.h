@@ -26,6 +26,9 @@ bool vector_put(ucontext_t *uc, unsigned int reg, const void *from, unsigned int
 /* The frame, if xsave has written it and xrstor can read it; otherwise NULL. */
 char *vector_xsave_frame(const ucontext_t *uc);
 
+/* Has the program let floating-point exceptions come as signals? */
+bool vector_may_signal(const ucontext_t *uc);
+
 /* Makes uc's vector registers those that xsave has written to frame, which has size bytes. */
 void vector_frame(ucontext_t *uc, char *frame, uint32_t size);
 

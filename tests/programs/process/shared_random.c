@@ -115,6 +115,35 @@ static void do_bytes(struct thread *t, uint64_t what, uint64_t value)
 	}
 }
 
+/* The recorder does not decode these: a copy that goes backwards, and scattered words. */
+static void copy_backwards(uint64_t value)
+{
+	const _Atomic uint64_t *from = &shared->word[value % (WORDS - 8) + 8];
+	char *to = shared->bytes + value % (BYTES - 80) + 72;
+	uint64_t n = 1 + (value >> 40) % 8;
+
+	__asm__ volatile("std\n rep movsq\n cld" : "+S"(from), "+D"(to), "+c"(n) : : "memory");
+}
+
+__attribute__((target("avx512f"))) static void scatter(uint64_t value)
+{
+	uint64_t at[8];
+
+	for (int i = 0; i < 8; i++)
+		at[i] = (value >> 6 * i) % WORDS;
+	__asm__ volatile("vpbroadcastq %1, %%zmm1\n vmovdqu64 %2, %%zmm2\n kxnorw %%k1, %%k1, %%k1\n"
+			 " vpscatterqq %%zmm1, (%0,%%zmm2,8)%{%%k1%}"
+			 : : "r"(shared->word), "r"(value), "m"(at) : "xmm1", "xmm2", "k1", "memory");
+}
+
+static void do_undecoded(uint64_t value)
+{
+	if (value >> 63 && __builtin_cpu_supports("avx512f"))
+		scatter(value);
+	else
+		copy_backwards(value);
+}
+
 static void wait_for_all(struct thread *t, uint64_t round)
 {
 	atomic_fetch_add(&shared->arrived, 1);
@@ -130,7 +159,10 @@ static void *run(void *of)
 	for (uint64_t i = 1; i <= steps; i++) {
 		uint64_t r = draw(t);
 
-		if (r % 12 < 8)
+		/* While one executes, other threads use its pages unseen. */
+		if (threads_n == 1 && r >> 60 == 0)
+			do_undecoded(draw(t));
+		else if (r % 12 < 8)
 			do_word(t, &shared->word[r / 16 % 64 * (r & 1024 ? 1 : 7)], r % 12, draw(t));
 		else
 			do_bytes(t, r % 12 - 8, draw(t));

@@ -529,6 +529,7 @@ static void compare_shape(const uint8_t *bytes, const struct reading *z)
 	}
 	shaped++;
 	CHECK(s.length == z->i.length);
+	CHECK(s.relative == (z->memory && (z->memory->mem.base == ZYDIS_REGISTER_RIP || z->memory->mem.base == ZYDIS_REGISTER_EIP)));
 	CHECK(s.branches == (is_relative && z->i.mnemonic != ZYDIS_MNEMONIC_XBEGIN));
 	if (s.branches)
 		CHECK(s.distance == immediate_of(z));

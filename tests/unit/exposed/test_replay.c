@@ -78,6 +78,26 @@ static void *nic(void *unused)
 	return NULL;
 }
 
+/* One instruction stores v to 8 words at random, on as many pages perhaps. */
+__attribute__((target("avx512f"))) static void scatter(uint64_t *rnd, uint64_t v)
+{
+	uint64_t which[8];
+
+	for (int i = 0; i < 8; i++)
+		which[i] = random_below(rnd, PAGES * WORDS);
+	__asm__ volatile("vpbroadcastq %1, %%zmm1\n vmovdqu64 %2, %%zmm2\n kxnorw %%k1, %%k1, %%k1\n"
+			 " vpscatterqq %%zmm1, (%0,%%zmm2,8)%{%%k1%}"
+			 : : "r"(user), "r"(v), "m"(which) : "xmm1", "xmm2", "k1", "memory");
+}
+
+/* Backwards it is not decoded. */
+static void copy_backwards(uint64_t *rnd, word *to)
+{
+	word *from = &user[random_below(rnd, PAGES * WORDS)];
+
+	__asm__ volatile("std\n movsq\n cld" : "+D"(to), "+S"(from) : : "memory");
+}
+
 /* What it saw, step by step. */
 static void program(uint64_t *saw)
 {
@@ -87,7 +107,7 @@ static void program(uint64_t *saw)
 		word *w = &user[random_below(&rnd, PAGES * WORDS)];
 		uint64_t v = 0, n;
 
-		switch (random_below(&rnd, 9)) {
+		switch (random_below(&rnd, 11)) {
 		case 0:
 			for (n = 0; n < 10; n++)
 				v = v * 31 + user[random_below(&rnd, PAGES * WORDS)];
@@ -124,6 +144,16 @@ static void program(uint64_t *saw)
 		case 7:
 			for (n = 0; n < PAGES * WORDS; n += 100)
 				v = v * 31 + user[n];
+			break;
+		case 8:
+			copy_backwards(&rnd, w);
+			v = *w;
+			break;
+		case 9:
+			/* Each of its pages costs as much as a hundred loads. */
+			if (i % 8 == 0 && __builtin_cpu_supports("avx512f"))
+				scatter(&rnd, i);
+			v = *w;
 			break;
 		default:
 			sr_exposed_observe();
