@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shim/exposed/x86/opcodes.h"
+#include "shim/exposed/x86/vectors.h"
 
 /* What follows an opcode. */
 enum {
@@ -145,11 +146,6 @@ static void take_prefixes(struct reader *r)
 	}
 }
 
-static bool has_vector_immediate(uint8_t map, uint8_t op)
-{
-	return map == 3 || (map == 1 && ((op >= 0x70 && op <= 0x73) || op == 0xc2 || (op >= 0xc4 && op <= 0xc6)));
-}
-
 /* VEX and EVEX: r->at is at the first byte. */
 static bool take_vex(struct reader *r)
 {
@@ -167,7 +163,7 @@ static bool take_vex(struct reader *r)
 	r->follows = M;
 	if (first != PREFIX_EVEX && map == 1 && op == 0x77)
 		r->follows = NONE;
-	else if (has_vector_immediate(map, op))
+	else if (vector_has_immediate(map, op))
 		r->follows |= I1;
 	return true;
 }

@@ -17,10 +17,10 @@
 #include "shim/exposed/x86/decode.h"
 #include "shim/exposed/x86/length.h"
 #include "shim/exposed/x86/relocate.h"
+#include "tests/unit/exposed/encodings.h"
 
 #define ENCODINGS     400000
 #define FAILURES_MAX  25
-#define BYTES         32
 
 /* What Zydis says. */
 struct reading {
@@ -31,93 +31,7 @@ struct reading {
 };
 
 static ZydisDecoder decoder;
-static uint64_t state;
 static unsigned long failures, defined, known, movable, shaped;
-
-static uint64_t random_bits(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state * 0x2545f4914f6cdd1dull;
-}
-
-static unsigned int below(unsigned int n)
-{
-	return (unsigned int)((random_bits() >> 32) % n);
-}
-
-/* ---------------------------------------------------------- the encodings */
-
-static uint8_t *put_prefixes(uint8_t *p)
-{
-	static const uint8_t all[] = {0x66, 0x66, 0x66, 0xf2, 0xf2, 0xf3, 0xf3, 0xf0, 0x64, 0x65, 0x67, 0x2e, 0x3e, 0x26, 0x36};
-
-	for (unsigned int n = below(8); n > 5; n--)
-		*p++ = all[below(sizeof(all))];
-	if (below(2))
-		*p++ = all[below(7)];
-	if (below(2))
-		*p++ = (uint8_t)(0x40 | below(16));
-	return p;
-}
-
-/* Mostly a valid prefix: with random bits few instructions would be. */
-static uint8_t *put_vex(uint8_t *p)
-{
-	uint8_t v = below(4) ? 0x78 : (uint8_t)(below(16) << 3), pp = (uint8_t)below(4);
-	uint8_t l = (uint8_t)below(2), w = (uint8_t)below(2), map = (uint8_t)(1 + below(3)), rxb = (uint8_t)(below(8) << 5);
-
-	switch (below(3)) {
-	case 0:
-		*p++ = 0xc5;
-		*p++ = (uint8_t)((rxb & 0x80) | v | l << 2 | pp);
-		break;
-	case 1:
-		*p++ = 0xc4;
-		*p++ = rxb | map;
-		*p++ = (uint8_t)(w << 7 | v | l << 2 | pp);
-		break;
-	default:
-		*p++ = 0x62;
-		*p++ = (uint8_t)(rxb | below(2) << 4 | map);
-		*p++ = (uint8_t)(w << 7 | v | 4 | pp);
-		*p++ = below(2) ? (uint8_t)(below(4) << 5 | 8) : (uint8_t)below(256);
-	}
-	return p;
-}
-
-static void make_encoding(uint8_t bytes[BYTES])
-{
-	uint8_t *p = bytes;
-
-	for (unsigned int i = 0; i < BYTES; i += 8) {
-		uint64_t v = random_bits();
-
-		memcpy(bytes + i, &v, 8);
-	}
-	switch (below(8)) {
-	case 0:
-		return;
-	case 1:
-	case 2:
-	case 3:
-		p = put_vex(p);
-		break;
-	default:
-		p = put_prefixes(p);
-		if (below(2))
-			*p++ = 0x0f;
-		if (p > bytes && p[-1] == 0x0f && !below(3))
-			*p++ = below(2) ? 0x38 : 0x3a;
-	}
-	p++; /* a random opcode */
-	/* ModRM: memory more often than registers, and RIP now and then. */
-	if (below(4))
-		*p &= 0xbf;
-	if (!below(8))
-		*p = (uint8_t)((*p & 0x38) | 5);
-}
 
 /* ------------------------------------------------------------ comparisons */
 
@@ -473,7 +387,7 @@ static bool has_same_operands(const struct reading *a, const struct reading *b)
 
 static void compare_relocated_operand(const uint8_t *bytes, const struct reading *z, const struct insn *insn)
 {
-	uint8_t to[BYTES] = {0};
+	uint8_t to[ENCODING_BYTES] = {0};
 	struct reading moved;
 
 	if (!relocate_operand(to, bytes, &insn->encoding, PREFIX_GS, -0x1234))
@@ -489,7 +403,7 @@ static void compare_relocated_operand(const uint8_t *bytes, const struct reading
 static void compare_copy(const uint8_t *bytes, const struct reading *z, const struct insn *insn)
 {
 	const struct group g = {.n = 1, .length = insn->encoding.length, .at = {0, insn->encoding.length}};
-	uint8_t to[2 * BYTES] = {0};
+	uint8_t to[2 * ENCODING_BYTES] = {0};
 	uintptr_t pc = (uintptr_t)to + 0x1000 + below(0x10000);
 	ZyanU64 here, there;
 	struct reading moved;
@@ -536,7 +450,7 @@ static void compare_shape(const uint8_t *bytes, const struct reading *z)
 	CHECK(shape_of(bytes, s.length, &s) && !shape_of(bytes, s.length - 1u, &s));
 }
 
-static void compare(const uint8_t bytes[BYTES])
+static void compare(const uint8_t bytes[ENCODING_BYTES])
 {
 	struct reading reading, *z = &reading;
 	struct insn insn;
@@ -599,7 +513,7 @@ static const struct found {
 
 static bool is_right(const struct found *f)
 {
-	uint8_t bytes[BYTES] = {0};
+	uint8_t bytes[ENCODING_BYTES] = {0};
 	struct insn insn;
 
 	memcpy(bytes, f->bytes, sizeof(f->bytes));
@@ -618,13 +532,13 @@ static uint64_t number(const char *name, uint64_t otherwise)
 int main(void)
 {
 	uint64_t n = number("SREPLAY_TEST_ENCODINGS", ENCODINGS), seed = number("SREPLAY_TEST_SEED", (uint64_t)time(NULL));
-	uint8_t bytes[BYTES];
+	uint8_t bytes[ENCODING_BYTES];
 
 	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	state = seed * 2 + 1;
+	encodings_begin(seed);
 	printf("1..%zu\n# seed %llu\n", 1 + FOUND, (unsigned long long)seed);
 	for (uint64_t k = 0; k < n; k++) {
-		make_encoding(bytes);
+		encodings_next(bytes);
 		compare(bytes);
 	}
 	printf("# %llu encodings, %lu of them instructions, %lu known, %lu movable, %lu measured\n", (unsigned long long)n, defined, known, movable,
