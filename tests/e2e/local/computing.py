@@ -17,7 +17,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, run
+from harness import BUILD, SREPLAY, Tap, run, some
 
 PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SECONDS = 60
@@ -102,7 +102,7 @@ def test_openmp(tap, trace, threads):
         print("# OpenMP is not installed")
         return
     os.environ["OMP_NUM_THREADS"] = str(threads)
-    for case in ("dynamic", "barriers", "critical", "tasks"):
+    for case in some(("dynamic", "barriers", "critical", "tasks"), 2):
         r = Recording(trace, [program, case, "8"])
         tap.ok(r.ends_well(), "OpenMP with %d threads, %s: a replay prints the same" % (threads, case), r)
     r = Recording(trace, [program, "dynamic", "20"], "--threads=serial")
@@ -118,7 +118,7 @@ def test_llvm(tap, trace, directory, threads):
         return
     os.environ["OMP_NUM_THREADS"] = str(threads)
     # Of its tasks some recordings are not exact: docs/user/limits.md.
-    for case in ("reduction", "dynamic", "barriers", "critical"):
+    for case in some(("reduction", "dynamic", "barriers", "critical"), 2):
         r = Recording(trace, [program, case, "8"], "--from-start")
         tap.ok(r.ends_well() and not r.beside and " 0 divergences: exact" in r.verdict,
                "LLVM's OpenMP with %d threads, %s: exact" % (threads, case), r)
@@ -139,11 +139,11 @@ def main():
                 if case == "sums" and SEVERAL:
                     tap.ok(r.beside and r.stops < 40 and BESIDE in r.verdict,
                            "threads that compute for long are stopped a few times, then run beside each other, which is said", r)
-            for case, what in (("flags", "count while they wait for each other"),
+            for case, what in some((("flags", "count while they wait for each other"),
                                ("open", "do so, and could be cancelled at any instruction"),
                                ("mapped", "do so in code that is mapped behind their last call"),
                                ("shares", "compute what they take by atomics"),
-                               ("stop", "compute, and look at what others store")):
+                               ("stop", "compute, and look at what others store")), 2):
                 r = Recording(trace, [atomics, case, "2", "100"])
                 tap.ok(r.ends_well() and not r.beside and r.stops and EXACT in r.verdict,
                        "threads that %s are taken one at a time, and replay exactly" % what, r)

@@ -11,7 +11,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, fresh, run, run_functions
+from harness import BUILD, SREPLAY, fresh, run, run_functions, some
 
 PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SOFTDEV = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "ci", "softdev")
@@ -66,8 +66,9 @@ def check_confirmed(tap, directory, name, ranks, effects):
     trace, races = find(directory, name, ranks)
     status, found, err = confirm(directory, trace, name, ranks)
     right = status == 1 and len(found) == len(races) and all(r["evidence"] == "confirmed" and is_forced(r) for r in found)
-    tap.ok(right and found[0]["confirmation"]["effect"] in effects, name + ": confirmed in both orders",
-           "%s %s\n%s" % (status, err, json.dumps(found, indent=1)))
+    effect = found[0]["confirmation"]["effect"] if found else None
+    tap.ok(right and effect in effects, name + ": confirmed in both orders",
+           "%s of %d races, effect %s, status %s %s\n%s" % (len(found), len(races), effect, status, err, "\n".join(json.dumps(r["confirmation"]) for r in found)))
     return trace, found
 
 
@@ -106,14 +107,13 @@ def steal(tap, directory):
 
 
 def kinds(tap, directory):
-    for name, effects in (("write-write-racing", {"value"}), ("store-write-racing", {"value"}),
-                          ("gather-store-racing", {"value"}), ("receive-store-racing", {"value"}), ("atomic-write", {"value"})):
-        check_confirmed(tap, directory, "races " + name, 3, effects)
+    for name in some(("store-write-racing", "write-write-racing", "gather-store-racing", "receive-store-racing", "atomic-write"), 2):
+        check_confirmed(tap, directory, "races " + name, 3, {"value"})
 
 
 def instructions(tap, directory):
     """A store of the bytes that are there already, and a load from memory that peers cannot write: their instructions are seen."""
-    for name in "gather-same-store-racing", "scatter-load-racing":
+    for name in some(("scatter-load-racing", "gather-same-store-racing"), 2):
         trace, found = check_confirmed(tap, directory, "races " + name, 3, {"value", "same"})
         ranks = {a["rank"] for r in found for a in r["accesses"]}
         for order in ("ab", "ba"):

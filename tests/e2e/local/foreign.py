@@ -159,7 +159,7 @@ def schemas(tap, place, trace):
         try_all(tap, "a schema with %s" % what, target)
     for what, text in (("a million brackets", "[" * 1000000), ("forty million values", "[" + "0," * 40000000 + "0]"),
                        ("a name of 6 MB", json.dumps({"structs": {}, "calls": [{"name": "n" * 6000000}] * 1}))):
-        for name in ("schema.json", "process.json"):
+        for name in some(("schema.json", "process.json"), 2):
             target = copy(trace, place)
             with open(os.path.join(target, "rank-0", name), "w") as f:
                 f.write(text)
@@ -227,7 +227,7 @@ def objects(tap, place, trace):
     """Files that a trace names as the program's are opened for their symbols: only regular ones."""
     fifo = os.path.join(place, "fifo")
     os.mkfifo(fifo)
-    for path in (fifo, "/proc/kcore", "/proc/kmsg", "/dev/zero", "/dev/tty", place):
+    for path in some((fifo, "/proc/kcore", "/dev/zero", "/proc/kmsg", place, "/dev/tty"), 2):
         def change(process):
             for o in process["objects"]:
                 o["path"] = path

@@ -122,7 +122,7 @@ def by_reads(tap, directory):
     over_a_device(tap, trace, outputs, directory)
     shutil.rmtree(trace)
     # Of READs that land over each other hardly any can be left out.
-    for name, least in some((("read-data", 50), ("relayed", 60), ("overlaid", 0), ("contended", 0), ("contended-wide", 0), ("claimed", 180), ("overwritten", 3), ("board", 200)), 2):
+    for name, least in some((("read-data", 50), ("relayed", 60), ("overlaid", 0), ("contended", 0), ("contended-wide", 0), ("claimed", 180), ("overwritten", 3), ("board", 200)), 4):
         trace, outputs, problem = record(directory, name, 3, ["fetches", name], "--order")
         n = left_out(trace)
         problem = problem or exact(directory, trace, outputs)
@@ -329,7 +329,7 @@ def two_streams(tap, directory):
 
 def classics(tap, directory):
     """What the trace has to tell of the order of messages, in programs of the papers; the program counts it itself."""
-    for name in some(("gauss", "mesh", "product", "master"), 2):
+    for name in some(("gauss", "mesh", "product", "master"), 4):
         trace, outputs, problem = record(directory, name, 4, ["classics", name, "60"], "--order")
         problem = problem or exact(directory, trace, outputs)
         counted = [[int(n) for n in re.findall(rb"(\d+) (?:messages|of another|race)", o)] for o in outputs]

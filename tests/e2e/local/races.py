@@ -437,11 +437,11 @@ def main():
     tap = Tap()
     by_group = {"overtaken": OVERTAKEN, "locks": LOCKS, "lockset": LOCKSET, "lifetimes": LIFETIMES, "fetches": FETCHES, "orders": ORDERS, "consistency": SC, "connections": CONNECTIONS,
                 "pipelines": PIPELINES}
-    others = ["%s %s" % (group, name) for group, names in by_group.items() for name in some(names, 5)]
-    others += some(WHOLE, 3) + ["steal", "outsider", "knapsack", "guppie", "options", "datagrams", "at_once", "loaded", "changed", "buffers", "beside"]
+    others = ["%s %s" % (group, name) for group, names in by_group.items() for name in some(names, 8)]
+    others += some(WHOLE, 5) + ["steal", "outsider", "knapsack", "guppie", "options", "datagrams", "at_once", "loaded", "changed", "buffers", "beside"]
     mistakes = ["mistakes " + name for name in MISTAKES]
     others += ["mistakes " + name for name in QUICK_MISTAKES]
-    names = {"programs": others, "mistakes": mistakes}.get(" ".join(sys.argv[1:])) or sys.argv[1:] or some(LITMUS, 4)
+    names = {"programs": others, "mistakes": mistakes}.get(" ".join(sys.argv[1:])) or sys.argv[1:] or some(LITMUS, 6)
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         os.environ["SOFTDEV_IN_ORDER"] = "1" # for "in-order-flag"; nobody else asks

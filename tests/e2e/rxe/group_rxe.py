@@ -3,8 +3,9 @@
 """Groups replayed over a device: each rank prints what it printed, and who produced which value is, byte for byte,
 what it is over shared memory, each time.
 
-    group_rxe.py rxe OUTDIR   records and replays, where there is rxe (run it under ci/rxe)
-    group_rxe.py alone        on the stand-in for verbs, and where there is no device at all
+    group_rxe.py rxe OUTDIR [NAME...]   records and replays, where there is rxe (run it under ci/rxe); of the programs
+                                        "rc" is always among them
+    group_rxe.py alone                  on the stand-in for verbs, and where there is no device at all
 """
 
 import os
@@ -56,17 +57,18 @@ def test_same(tap, name, trace, group, printed, directory, goes=lambda over, pas
            % (name, list(group), ways[0]), problem)
 
 
-def on_rxe(tap, directory):
+def on_rxe(tap, directory, names):
     fresh(directory)
     port = 18700
-    for name, (program, options) in PAIRS.items():
+    for name in [name for name in PAIRS if name in names]:
+        program, options = PAIRS[name]
         port += 1
         status = run_pair(directory, name, program, options, port)
         trace = os.path.join(directory, name + ".srec")
         tap.ok(status == (0, 0), "%s: recorded" % name, status)
         goes = (lambda over, past: past and not sum(over)) if name == "uc" else (lambda over, past: over[1] and not past)
         test_same(tap, name, trace, (0, 1), lambda rank: group_rdma.recorded_output(trace, rank), directory, goes)
-    for name, ranks, group in JOBS:
+    for name, ranks, group in [job for job in JOBS if job[0] in names]:
         base = os.path.join(directory, name)
         job = programs.run(programs.named([name])[0].small, ranks, base + ".recorded", base + ".srec", group, clocks=True)
         tap.ok(job.status == 0, "%s: recorded" % name, job.detail())
@@ -143,8 +145,8 @@ def main():
     tap = Tap()
     if sys.argv[1:] == ["alone"]:
         alone(tap)
-    elif len(sys.argv) == 3 and sys.argv[1] == "rxe":
-        on_rxe(tap, sys.argv[2])
+    elif sys.argv[1:2] == ["rxe"] and len(sys.argv) > 2:
+        on_rxe(tap, sys.argv[2], ["rc"] + sys.argv[3:] if sys.argv[3:] else list(PAIRS) + [job[0] for job in JOBS])
     else:
         sys.exit(__doc__)
     tap.finish()

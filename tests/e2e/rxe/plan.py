@@ -21,7 +21,7 @@ import tempfile
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, fresh
+from harness import BUILD, SREPLAY, Tap, fresh, some
 from clocks import Pair
 
 APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
@@ -180,9 +180,7 @@ def check_explain(tap, directory):
     tap.ok(receives and not wrong, "explain: a received message was sent by that post of rank 0", wrong[:1])
     trace = os.path.join(directory, "shvar.srec")
     values, wrong = 0, []
-    for r in dumped(trace, 2):
-        if r.get("call") != "poll_cq" or not r["out"].get("arrived"):
-            continue
+    for r in some([r for r in dumped(trace, 2) if r.get("call") == "poll_cq" and r["out"].get("arrived")], 4):
         values += 1
         text = explained(trace, "2:%d" % r["sn"])
         # the last write of one of the two that has these bytes, in the program's own source
@@ -191,14 +189,14 @@ def check_explain(tap, directory):
                          text):
             wrong.append(text)
     # before the first of the writes it holds zeros
-    tap.ok(values > 40 and len(wrong) <= 1, "explain: values that were READ have a writer, with file and line",
+    tap.ok(values > 10 and len(wrong) <= 1, "explain: values that were READ have a writer, with file and line",
            "\n".join(wrong))
     loads = [(rank, r["sn"]) for rank in (0, 1, 2) for r in dumped(trace, rank)
              if r.get("record") == "exposed" and any(v["length"] < 100 for v in r["values"])]
-    texts = [explained(trace, "%d:%d" % place) for place in loads]
+    texts = [explained(trace, "%d:%d" % place) for place in some(loads, 3)]
     unknown = [t for t in texts if not re.search(r"written by rank \d at SN \d+, .*, by its checksum", t)]
-    tap.ok(len(loads) >= 10 and len(unknown) <= len(loads) // 5, "explain: of %d loads of flags, the writer of %d" %
-           (len(loads), len(loads) - len(unknown)), "\n".join(unknown))
+    tap.ok(len(loads) >= 10 and len(unknown) <= len(texts) // 5, "explain: of %d loads of flags, the writer of %d" %
+           (len(texts), len(texts) - len(unknown)), "\n".join(unknown))
     text = explained(trace, "2:1")
     tap.ok("no value" in text, "explain: a call that brought nothing", text)
     tap.ok(sreplay("explain", trace, "7:1")[0] == 125 and sreplay("explain", trace, "2")[0] == 125,

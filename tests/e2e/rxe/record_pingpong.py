@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Records ping-pongs over rxe (run it under ci/rxe); replay_pingpong.py replays them.
 
-    record_pingpong.py OUTDIR RUNS
+    record_pingpong.py OUTDIR RUNS [NAME...]
 
 Each run is a server (rank 0) and a client (rank 1), recorded into one trace by
 two `sreplay record` at the same time; their standard output is kept beside it.
@@ -64,16 +64,18 @@ def run_pair(directory, name, program, options, port):
 
 def main():
     tap = Tap()
-    directory, runs = fresh(sys.argv[1]), int(sys.argv[2])
+    directory, runs, names = fresh(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] or list(CONFIGURATIONS) + list(ONCE)
     port = 18600
-    for name, (program, options) in CONFIGURATIONS.items():
+    for name in [name for name in CONFIGURATIONS if name in names]:
+        program, options = CONFIGURATIONS[name]
         for run in range(runs):
             port += 1
             status = run_pair(directory, "%s-%d" % (name, run), program, options, port)
             if status != (0, 0):
                 break
         tap.ok(status == (0, 0), "%s: %d recordings in a row" % (name, run + 1), status)
-    for name, (program, options) in ONCE.items():
+    for name in [name for name in ONCE if name in names]:
+        program, options = ONCE[name]
         port += 1
         status = run_pair(directory, name, program, options, port)
         # what rxe does not have fails bare as well, and is recorded and replayed failing
