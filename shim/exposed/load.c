@@ -148,16 +148,16 @@ static bool sample_page(uintptr_t user, bool must)
 {
 	static char now[PAGE];
 	struct page *p = page_at(user);
-	bool stable = false;
+	enum copy copy = COPY_TORN;
 
 	if (p->shadow_valid && is_equal(shadow_of(user), backing_of(p, user), PAGE))
 		return true;
-	for (int i = 0; i < SNAPSHOT_TRIES && !stable; i++)
-		stable = snapshot(user, now);
-	if (!stable && !must)
+	for (int i = 0; i < SNAPSHOT_TRIES && copy == COPY_TORN; i++)
+		copy = snapshot(user, now);
+	if (copy == COPY_TORN && !must)
 		return false;
-	counts.unstable += !stable;
-	record_snapshot(user, now, 0);
+	counts.unstable += copy == COPY_TORN;
+	record_snapshot(user, now, copy, 0);
 	p->shadow_valid = true;
 	return true;
 }

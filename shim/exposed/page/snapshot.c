@@ -90,26 +90,28 @@ static void pause_a_moment(void)
 		__builtin_ia32_pause();
 }
 
-/* No request was landing in the page when it was copied last. */
-static bool was_still;
+static enum copy copy_page(char *to, const char *from)
+{
+	memcpy(to, from, PAGE);
+	/* The compiler must not merge the passes.  The processor does its loads in order. */
+	atomic_signal_fence(memory_order_seq_cst);
+	if (!is_equal(to, from, PAGE))
+		return COPY_TORN;
+	/* What is left out of the trace a replay finds again as whole requests. */
+	if (!hooks.together)
+		return COPY_STILL;
+	pause_a_moment();
+	return is_equal(to, from, PAGE) ? COPY_STILL : COPY_WHOLE;
+}
 
-bool snapshot(uintptr_t user, char to[PAGE])
+enum copy snapshot(uintptr_t user, char to[PAGE])
 {
 	const char *from = backing_of(page_at(user), user);
-	bool whole = false;
+	enum copy copy = COPY_TORN;
 
-	was_still = false;
-	for (int i = 0; i < TRIES && !was_still; i++) {
-		memcpy(to, from, PAGE);
-		/* The compiler must not merge the passes.  The processor does its loads in order. */
-		atomic_signal_fence(memory_order_seq_cst);
-		whole = is_equal(to, from, PAGE);
-		/* What is left out of the trace a replay finds again as whole requests. */
-		if (whole && hooks.together)
-			pause_a_moment();
-		was_still = whole && (!hooks.together || is_equal(to, from, PAGE));
-	}
-	return whole;
+	for (int i = 0; i < TRIES && copy != COPY_STILL; i++)
+		copy = copy_page(to, from);
+	return copy;
 }
 
 static uint64_t digest(const char *page)
@@ -228,18 +230,18 @@ void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t 
 	record(addr, now, length, flags, false);
 }
 
-void record_snapshot(uintptr_t user, const char now[PAGE], uint32_t flags)
+void record_snapshot(uintptr_t user, const char now[PAGE], enum copy copy, uint32_t flags)
 {
-	record(user, now, PAGE, flags, was_still);
+	record(user, now, PAGE, flags, copy == COPY_STILL);
 }
 
 void record_page(uintptr_t user, uint32_t flags)
 {
 	static char now[PAGE];
+	enum copy copy = snapshot(user, now);
 
-	if (!snapshot(user, now))
-		counts.unstable++;
-	record_snapshot(user, now, flags);
+	counts.unstable += copy == COPY_TORN;
+	record_snapshot(user, now, copy, flags);
 	page_at(user)->shadow_valid = true;
 }
 

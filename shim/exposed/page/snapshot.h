@@ -10,13 +10,20 @@ extern bool has_wide_words; /* the processor has AVX2 */
 /* Is the backing mapping equal to these bytes?  Each of its bytes is read once, since it may change meanwhile. */
 bool is_equal(const char *known, const char *backing, size_t n);
 
-/* Copies a page of the backing mapping as it was at one moment.  False: it never held still. */
-bool snapshot(uintptr_t user, char to[PAGE]);
+/* What a copy of a page is. */
+enum copy {
+	COPY_TORN,  /* the page changed during each try */
+	COPY_WHOLE, /* as the page was at one moment */
+	COPY_STILL, /* and no request was landing in it then */
+};
+
+/* Copies a page of the backing mapping. */
+enum copy snapshot(uintptr_t user, char to[PAGE]);
 
 /* Puts what differs from the shadow copy into the event, and into the shadow copy. */
 void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t flags);
-/* The same of the whole page that snapshot() has copied just now. */
-void record_snapshot(uintptr_t user, const char now[PAGE], uint32_t flags);
+/* The same of the whole page, which snapshot() has copied. */
+void record_snapshot(uintptr_t user, const char now[PAGE], enum copy copy, uint32_t flags);
 
 /* The same of a whole page, as it is at one moment, if it ever holds still. */
 void record_page(uintptr_t user, uint32_t flags);

@@ -438,16 +438,17 @@ void take_sample(uintptr_t at, size_t length)
 {
 	struct page *p = page_at(at);
 	static char now[PAGE];
+	enum copy copy;
 
 	validate_shadow(at & PAGE_MASK, p);
 	if (is_equal(shadow_of(at), backing_of(p, at), length))
 		return;
 	if (is_snapshot(p))
 		page_protect(at & PAGE_MASK);
-	if (!snapshot(at & PAGE_MASK, now))
-		counts.unstable++;
+	copy = snapshot(at & PAGE_MASK, now);
+	counts.unstable += copy == COPY_TORN;
 	if (length == PAGE)
-		record_snapshot(at, now, 0);
+		record_snapshot(at, now, copy, 0);
 	else
 		record_difference(at, now + at % PAGE, length, 0);
 }
