@@ -46,4 +46,7 @@ bool sr_makes_thread(const uint64_t *a);
  */
 bool sr_has_threads(const uint64_t *a);
 
+/* Does the lock, or the word of a futex, lie in memory that processes share? */
+bool sr_is_lock_of_processes(uint64_t addr);
+
 #endif

@@ -374,14 +374,14 @@ bool sr_makes_thread(const uint64_t *a)
 }
 
 /* A page of memory that only this process has registered may be exposed, too: its locks cost a record then. */
-static bool is_lock_of_processes(uint64_t addr)
+bool sr_is_lock_of_processes(uint64_t addr)
 {
 	return sr_exposed_covers((void *)addr, 1) && !sr_exposed_is_partial((void *)addr);
 }
 
 bool sr_has_threads(const uint64_t *a)
 {
-	return sr_threaded || is_lock_of_processes(a[0]);
+	return sr_threaded || sr_is_lock_of_processes(a[0]);
 }
 
 /* -------------------------------------------------------------------- end */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "shim/core/hooks.h"
 #include "shim/core/order.h"
 #include "shim/core/run_token.h"
 
@@ -66,12 +67,12 @@ bool sr_syscall_is_harmless(long nr)
 
 /*
  * Threads wait for and wake each other by these calls.  If threads run one at a time, they are
- * recorded like any other call.
+ * recorded like any other call.  So is a futex by which processes wait for each other: in a replay nobody would wake this one.
  */
-int sr_syscall_call_of_threads(long nr)
+int sr_syscall_call_of_threads(long nr, const uint64_t a[6])
 {
 	if (!sr_serial || !sr_threaded)
-		return -1;
+		return nr == SYS_futex && sr_is_lock_of_processes(a[0]) ? SR_CALL_kernel_futex : -1;
 	if (nr == SYS_futex)
 		return SR_CALL_kernel_futex;
 	if (nr == SYS_futex_waitv)

@@ -29,8 +29,8 @@ int sr_syscall_call(long nr, uint64_t a[6]);
 
 /*
  * The same for system calls by which threads wait for each other.  They are recorded only if
- * threads run one at a time.
+ * threads run one at a time; those that wait in memory that processes share always are.
  */
-int sr_syscall_call_of_threads(long nr);
+int sr_syscall_call_of_threads(long nr, const uint64_t a[6]);
 
 #endif

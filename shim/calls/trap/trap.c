@@ -172,7 +172,7 @@ static long own_affair(const struct sr_trapped *c)
 /* Handles calls without an entry in special[]: harmless ones, ld.so's, and those of calls.def. */
 static long ordinary(const struct sr_trapped *c)
 {
-	int call = waits_in_libraries(c) ? -1 : sr_syscall_call_of_threads(c->nr);
+	int call = waits_in_libraries(c) ? -1 : sr_syscall_call_of_threads(c->nr, c->a);
 
 	if (call >= 0)
 		return sr_make_call(c, (enum sr_call_number)call);

@@ -2,16 +2,17 @@
 /*
  * shared_memory.c: two processes talk through shared memory, by plain loads and stores.
  *
- *     shared_memory posix|drawn|system-v|copied|locked NAME 0|1 ROUNDS
+ *     shared_memory posix|drawn|system-v|copied|locked|futex NAME 0|1 ROUNDS
  *
  * In turns each writes a message that depends on the last one and on the time, and then its number.
  * The other waits for the number without any call, and reads the message.  With `copied` it also
  * reads it from the other's mapping by process_vm_readv, and writes a word of it back.  With
  * `locked` both take locks of all kinds that lie in the memory, in the order that comes; each
- * process has one thread.  With `drawn` it lies at an address as MPICH draws it: here one between
- * the mappings that sreplay places for itself.
+ * process has one thread.  With `futex` it sleeps until the other wakes it.  With `drawn` it lies at
+ * an address as MPICH draws it: here one between the mappings that sreplay places for itself.
  */
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -25,6 +26,7 @@
 #include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,6 +37,7 @@
 
 struct side {
 	_Atomic uint64_t number;
+	_Atomic uint32_t bell;
 	uint64_t message[WORDS];
 	pid_t pid;
 	struct side *sides; /* where that process has it */
@@ -101,26 +104,45 @@ static uint64_t copy(const struct side *other, int whose, uint64_t *words)
 	return sum;
 }
 
-static uint64_t talk(struct side *mine, struct side *other, int me, uint64_t rounds, bool copies)
+static void wait_for(struct side *other, uint64_t number, bool sleeps)
+{
+	for (;;) {
+		uint32_t bell = atomic_load(&other->bell);
+
+		if (atomic_load_explicit(&other->number, memory_order_acquire) >= number)
+			return;
+		if (sleeps)
+			syscall(SYS_futex, &other->bell, FUTEX_WAIT, bell, NULL, NULL, 0);
+	}
+}
+
+static void tell(struct side *mine, uint64_t number, bool sleeps)
+{
+	atomic_store_explicit(&mine->number, number, memory_order_release);
+	if (!sleeps)
+		return;
+	atomic_fetch_add(&mine->bell, 1);
+	syscall(SYS_futex, &mine->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static uint64_t talk(struct side *mine, struct side *other, int me, uint64_t rounds, bool copies, bool sleeps)
 {
 	uint64_t words[WORDS];
 	uint64_t sum = 0;
 
 	for (uint64_t i = 1; i <= rounds; i++) {
 		if (me == 1 || i > 1)
-			while (atomic_load_explicit(&other->number, memory_order_acquire) < i - !me)
-				;
+			wait_for(other, i - !me, sleeps);
 		if (copies && (me || i > 1))
 			sum = sum * 31 + copy(other, !me, words);
 		for (int w = 0; w < WORDS; w++)
 			sum = sum * 31 + other->message[w];
 		for (int w = 0; w < WORDS; w++)
 			mine->message[w] = sum + (uint64_t)w + (w ? 0 : (uint64_t)clock());
-		atomic_store_explicit(&mine->number, i, memory_order_release);
+		tell(mine, i, sleeps);
 	}
 	/* The other one still copies. */
-	while (atomic_load_explicit(&other->number, memory_order_acquire) < rounds)
-		;
+	wait_for(other, rounds, sleeps);
 	return sum;
 }
 
@@ -201,6 +223,6 @@ int main(int argc, char **argv)
 	sides[me].sides = sides;
 	printf("%llx\n",
 	       (unsigned long long)talk(&sides[me], &sides[!me], me, strtoull(argv[4], NULL, 0),
-					!strcmp(argv[1], "copied")));
+					!strcmp(argv[1], "copied"), !strcmp(argv[1], "futex")));
 	return 0;
 }
