@@ -252,12 +252,17 @@ static pid_t make_child(const struct fork *f, void *site)
 	return pid;
 }
 
-SR_EXPORT pid_t fork(void)
+pid_t sr_children_fork(void *site)
 {
 	SR_NEXT(next, "fork");
 	struct fork f = {.make = (pid_t(*)(void))sr_next(&next), .by_atfork = true};
 
-	return make_child(&f, __builtin_return_address(0));
+	return make_child(&f, site);
+}
+
+SR_EXPORT pid_t fork(void)
+{
+	return sr_children_fork(__builtin_return_address(0));
 }
 
 /* In a recorded process, vfork is a fork (vfork.c). */

@@ -36,6 +36,9 @@ void sr_children_stop(void);
  */
 void sr_children_watch(void (*before)(void *site), void (*in_child)(void *site));
 
+/* fork, called from there. */
+pid_t sr_children_fork(void *site);
+
 /* vfork of a recorded process. */
 pid_t sr_children_vfork(void);
 

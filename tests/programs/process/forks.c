@@ -258,6 +258,28 @@ static void without_handlers(void)
 	await(child);
 }
 
+/* Its parent ends in the call. */
+static void daemonizes(void)
+{
+	int end[2];
+	char c;
+
+	if (pipe(end))
+		return;
+	if (!fork()) {
+		close(end[0]);
+		name = "child 1/1";
+		if (daemon(0, 1))
+			_exit(1);
+		say("daemon");
+		_exit(15);
+	}
+	/* Until the daemon ends. */
+	close(end[1]);
+	if (read(end[0], &c, 1) == 0)
+		wait(NULL);
+}
+
 /* The child is recorded until its parent is to trace it: each trapped call would stop it. */
 static void traced(void)
 {
@@ -324,6 +346,7 @@ static const struct {
     {"executes", executes},
     {"without-handlers", without_handlers},
     {"shared", shared},
+    {"daemon", daemonizes},
     {"traced", traced},
 };
 
