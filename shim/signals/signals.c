@@ -225,7 +225,7 @@ static int add_claim(int signo, sr_signal_handler handler)
 	sr_signal_handler *handlers = claims[sr_claimable_index(signo)];
 
 	for (int i = 0; i < MAX_CLAIMS; i++) {
-		if (!handlers[i]) {
+		if (!handlers[i] || handlers[i] == handler) {
 			handlers[i] = handler;
 			return 0;
 		}
@@ -242,6 +242,17 @@ static void unblock_here(uint64_t bits)
 	s->hidden |= mask & bits;
 }
 
+/*
+ * Whoever claims SIGSEGV: threads that make no call are interrupted by it from then on (sr_signals_left), and this is no
+ * signal for the program.
+ */
+static int add_claim_with_tick(int signo, sr_signal_handler handler)
+{
+	int err = signo == SIGSEGV ? add_claim(signo, sr_signal_tick) : 0;
+
+	return err ? err : add_claim(signo, handler);
+}
+
 int sr_signals_claim(int signo, sr_signal_handler handler)
 {
 	uint64_t bit = BIT(signo), mask;
@@ -254,7 +265,7 @@ int sr_signals_claim(int signo, sr_signal_handler handler)
 	if (!(sr_signals_claimed() & bit) && !__libc_single_threaded && sr_signal_blocked_elsewhere(bit))
 		return -EBUSY;
 	sr_dispositions_lock(&mask);
-	err = add_claim(signo, handler);
+	err = add_claim_with_tick(signo, handler);
 	if (!err)
 		sr_dispositions_claim(bit);
 	sr_dispositions_unlock(&mask);

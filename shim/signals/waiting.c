@@ -236,11 +236,17 @@ bool (*sr_signals_find_place)(struct sr_thread *t, ucontext_t *uc);
 /* Where each search meets something that it must not step over, none is found. */
 #define SEARCHES_MAX 10
 
+/* A claimed one that is sent again at a place is held until the shim's handler has ended, and so comes behind it. */
+static bool some_come_late(const struct sr_thread *t)
+{
+	return sr_signals_waiting(t) & sr_signals_claimed();
+}
+
 static bool finds_place(struct sr_thread *t, ucontext_t *uc)
 {
 	struct sr_signal_state *s = &t->signals;
 
-	if (!sr_signals_find_place || s->overflowed || s->held || s->searches >= SEARCHES_MAX || sr_frame_is_in_call(uc) ||
+	if (!sr_signals_find_place || s->overflowed || some_come_late(t) || s->searches >= SEARCHES_MAX || sr_frame_is_in_call(uc) ||
 	    !sr_signals_find_place(t, uc))
 		return false;
 	s->computed = true;

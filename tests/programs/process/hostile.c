@@ -553,6 +553,31 @@ static void waits_while_code_is_loaded(void)
 	}
 }
 
+static volatile sig_atomic_t bus_errors;
+
+static void note_bus_error(int signal_number)
+{
+	bus_errors++;
+}
+
+/* The only handler is for a signal that faults raise; it is sent to code that makes no call. */
+static void sent_faults(void)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGBUS};
+	struct itimerspec often = {.it_interval.tv_nsec = 10000000, .it_value.tv_nsec = 10000000};
+	timer_t timer;
+
+	signal(SIGBUS, note_bus_error);
+	timer_create(CLOCK_MONOTONIC, &event, &timer);
+	timer_settime(timer, 0, &often, NULL);
+	for (int i = 1; i < 4; i++) {
+		while (bus_errors < i)
+			;
+		printf("%d came\n", i);
+	}
+	timer_delete(timer);
+}
+
 static void trap_instruction(void)
 {
 	printf("%ld\n", (long)time(NULL));
@@ -594,6 +619,7 @@ static const struct {
     {"exit-in-a-handler-at-exit", exit_in_a_handler_at_exit},
     {"once-with-an-address", once_with_an_address},
     {"conservative-collector", conservative_collector},
+    {"sent-faults", sent_faults},
     {"trap-instruction", trap_instruction},
     {"trap-signal", trap_signal},
 };
