@@ -12,6 +12,7 @@
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/schema.h"
 #include "replay/command/command.h"
+#include "replay/command/confirm_outputs.h"
 #include "shim/core/call.h"
 
 /* What a thread did: a call that is compared, or what it put out. */
@@ -25,13 +26,15 @@ struct steps {
 	size_t calls_n, calls_room, output_n, output_room;
 };
 
-enum role { COMPARED, WAITING, OUTPUT };
+enum role { COMPARED, WAITING };
 
 struct run {
 	struct sr_trace *trace;
 	struct sr_call_sites *sites;
 	struct sr_schema *schema; /* of a rank */
 	uint8_t *roles;           /* by kind - SR_REC_CALL, as far as known; 0xff: not */
+	struct sr_outputs outputs; /* of the rank */
+	uint32_t thread;           /* that is read */
 };
 
 #define KINDS 1024
@@ -69,17 +72,12 @@ static enum role role_of(const char *name)
 					      "tsc",
 					      "rdtsc",
 					      "cpuid"};
-	static const char *const output[] = {"write",   "writev",   "pwrite",    "pwrite64",
-					     "pwritev", "pwritev2", "pwritev64", "sendfile"};
 
 	if (!strncmp(name, "ibv_", 4))
 		name += 4;
 	for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++)
 		if (!strcmp(name, waiting[i]))
 			return WAITING;
-	for (size_t i = 0; i < sizeof(output) / sizeof(output[0]); i++)
-		if (!strcmp(name, output[i]))
-			return OUTPUT;
 	return COMPARED;
 }
 
@@ -116,7 +114,7 @@ static bool take(struct run *r, struct steps *s, const struct sr_entry *e)
 	memcpy(&head, e->payload, sizeof(head));
 	fine =
 	    add(&s->calls, &s->calls_n, &s->calls_room, head.site ^ (uint64_t)e->kind << 48, e->sn);
-	if (role(r, e->kind) != OUTPUT)
+	if (!sr_outputs_have(&r->outputs, r->thread, e->sn))
 		return fine;
 	bytes = e->size - sizeof(head) - head.orders * sizeof(uint64_t);
 	return fine && add(&s->output, &s->output_n, &s->output_room,
@@ -132,6 +130,7 @@ static bool read_steps(struct run *r, int32_t rank, uint32_t thread, struct step
 	bool fine = true;
 
 	*s = (struct steps){0};
+	r->thread = thread;
 	if (sr_stream_open(&stream, r->trace, rank, thread, &err))
 		return true;
 	while (fine && sr_stream_next(stream, &e) > 0)
@@ -200,8 +199,9 @@ static bool compare_rank(struct sr_run_differences *d, struct run *a, struct run
 	const uint32_t *threads;
 	size_t n = sr_trace_threads(a->trace, rank, &threads);
 	struct sr_error err;
-	bool fine = true;
+	bool fine = sr_outputs_of(&a->outputs, a->trace, rank);
 
+	fine = sr_outputs_of(&b->outputs, b->trace, rank) && fine;
 	a->schema = sr_schema_of(a->trace, rank, &err);
 	b->schema = sr_schema_of(b->trace, rank, &err);
 	memset(a->roles, 0xff, KINDS);
@@ -210,6 +210,8 @@ static bool compare_rank(struct sr_run_differences *d, struct run *a, struct run
 		fine = compare_thread(d, a, b, rank, threads[i]);
 	sr_schema_free(a->schema);
 	sr_schema_free(b->schema);
+	sr_outputs_free(&a->outputs);
+	sr_outputs_free(&b->outputs);
 	return fine;
 }
 

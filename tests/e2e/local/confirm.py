@@ -86,8 +86,8 @@ def debug(tap, trace):
 
 
 def steal(tap, directory):
-    """The write of the items and a load of them: it depends on their order whether the answer is right."""
-    trace, found = check_confirmed(tap, directory, "steal racing 2", 2, {"result", "spreads", "value"})
+    """The write of the items and a load of them: it depends on their order whether the answer is right, which is printed."""
+    trace, found = check_confirmed(tap, directory, "steal racing 2", 2, {"result"})
     orders = found[0]["confirmation"]["orders"] if found else []
     # In one order the load finds what was there before, in the other one what was written.
     values = [{a["value"] for a in o["accesses"]} for o in orders]
