@@ -103,6 +103,8 @@ struct sr_replay_thread {
 	_Atomic uint64_t places;
 	/* ... and how often it was seen on its way to the next one, with other registers than before. */
 	_Atomic uint64_t seen_on_way;
+	/* Grows while it makes accesses to exposed memory that the recorded thread is known to have made before its next call, too. */
+	_Atomic uint64_t accesses_seen;
 };
 
 #define SR_OUTPUT_KEPT  64  /* so many bytes of each output are in its record */

@@ -191,6 +191,16 @@ static void keep_address(struct sr_thread *t, const struct sr_exposed_event *e, 
 		sr_produced_keep(t, &addr, sizeof(addr));
 }
 
+/*
+ * The recorded thread made this access, too, before the event or the call that comes next: the command does not take the thread
+ * for one that waits in vain, though filling a large region may take it longer than the command waits for a call.
+ */
+static void count_access(const struct sr_thread *t, const struct sr_exposed_event *now, const struct sr_exposed_event *next)
+{
+	if (next && now->fault <= next->fault)
+		atomic_fetch_add_explicit(&sr_replay_page->thread[t->number].accesses_seen, 1, memory_order_relaxed);
+}
+
 /* See struct sr_exposed_hooks.  Called in the fault handler, or around a call. */
 bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_exposed_event *e)
 {
@@ -207,6 +217,7 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 	}
 	next = t->silent || t->ended || t->stream->changing ? NULL : next_event(t);
 	due = next && sr_exposed_is_due(next, now);
+	count_access(t, now, next);
 	if (due && next->addr && now->addr && is_another_load(next, now))
 		miss_load(t, next, SR_REC_EXPOSED, now->pc, now->addr);
 	if (due) {

@@ -40,7 +40,7 @@ static uint64_t progress(const struct sr_replayed_rank *r)
 	uint64_t done = sr_replay_calls(r->control);
 
 	for (uint32_t i = 0; i < r->control->threads; i++)
-		done += atomic_load(&r->control->thread[i].places);
+		done += atomic_load(&r->control->thread[i].places) + atomic_load(&r->control->thread[i].accesses_seen);
 	if (!r->group || !waits_for_group(r))
 		return done;
 	for (uint32_t m = 0; m < r->group->members; m++)

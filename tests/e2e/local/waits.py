@@ -75,12 +75,22 @@ def computes(tap, directory):
         tap.ok(seconds and took < 3 * seconds + 1, "... by jumps, as the recording", "%.1f s, recorded %s s" % (took, seconds))
 
 
+def computes_for_long(tap, directory):
+    """For longer than a replay waits for a call: its accesses are what the recording has."""
+    trace = os.path.join(directory, "longer.srec")
+    status, _, said = record(directory, trace, 2, ["nqueens", "15", "5"])
+    tap.ok(status == 0, "a computation of some seconds is recorded", "%s\n%s" % (status, said))
+    status, _, err = run([SREPLAY, "replay", "--timeout", "1", "-r", "0", trace], SECONDS)
+    tap.ok(status == 0 and "0 divergences: exact" in err, "its replay is not stuck as long as it makes the recorded accesses", err)
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         yields(tap, directory)
         computes(tap, directory)
+        computes_for_long(tap, directory)
     tap.finish()
 
 
