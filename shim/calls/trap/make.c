@@ -9,6 +9,7 @@
 
 #include "logd/base/say.h"
 #include "shim/calls/trap/table.h"
+#include "shim/calls/trap/waiters.h"
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
@@ -30,6 +31,13 @@ long sr_make_call(const struct sr_trapped *c, enum sr_call_number n)
 	return result == (uint64_t)-1 ? -errno : (long)result;
 }
 
+/* Their addresses are in a list that the call is given. */
+static void pin_waiters(const uint64_t a[6], struct sr_pinned *p)
+{
+	for (unsigned int i = 0, n = sr_waiters(a); i < n; i++)
+		sr_regions_pin_more(p, (const void *)sr_waiters_word(a, i), sizeof(uint32_t));
+}
+
 long sr_make_on_memory(long nr, const uint64_t a[6])
 {
 	struct sr_pinned pinned;
@@ -38,6 +46,8 @@ long sr_make_on_memory(long nr, const uint64_t a[6])
 	if (__builtin_expect(!sr_regions_on, 1))
 		return sr_make_raw(nr, a);
 	sr_regions_pin_words(a, &pinned);
+	if (nr == SYS_futex_waitv)
+		pin_waiters(a, &pinned);
 	result = sr_make_raw(nr, a);
 	sr_regions_unpin(&pinned);
 	return result;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "shim/calls/trap/waiters.h"
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
 #include "shim/core/run_token.h"
@@ -65,14 +66,30 @@ bool sr_syscall_is_harmless(long nr)
 	return nr >= 0 && nr < SR_TRAP_CALLS && is_harmless[nr / 64] >> (nr % 64) & 1;
 }
 
+static bool waits_for_processes(const uint64_t a[6])
+{
+	for (unsigned int i = 0, n = sr_waiters(a); i < n; i++)
+		if (sr_is_lock_of_processes(sr_waiters_word(a, i)))
+			return true;
+	return false;
+}
+
+/* In a replay nobody would wake this process. */
+static int call_of_processes(long nr, const uint64_t a[6])
+{
+	if (nr == SYS_futex && sr_is_lock_of_processes(a[0]))
+		return SR_CALL_kernel_futex;
+	return nr == SYS_futex_waitv && waits_for_processes(a) ? SR_CALL_kernel_futex_waitv : -1;
+}
+
 /*
  * Threads wait for and wake each other by these calls.  If threads run one at a time, they are
- * recorded like any other call.  So is a futex by which processes wait for each other: in a replay nobody would wake this one.
+ * recorded like any other call.  So are those by which processes wait for each other.
  */
 int sr_syscall_call_of_threads(long nr, const uint64_t a[6])
 {
 	if (!sr_serial || !sr_threaded)
-		return nr == SYS_futex && sr_is_lock_of_processes(a[0]) ? SR_CALL_kernel_futex : -1;
+		return call_of_processes(nr, a);
 	if (nr == SYS_futex)
 		return SR_CALL_kernel_futex;
 	if (nr == SYS_futex_waitv)

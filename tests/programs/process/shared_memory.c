@@ -11,6 +11,7 @@
  * process has one thread.  With `futex` it sleeps until the other wakes it.  With `drawn` it lies at
  * an address as MPICH draws it: here one between the mappings that sreplay places for itself.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -104,6 +105,19 @@ static uint64_t copy(const struct side *other, int whose, uint64_t *words)
 	return sum;
 }
 
+/* Until the bell has another number; the older call and the newer one take turns. */
+static void sleep_at(_Atomic uint32_t *bell, uint32_t number, bool newer)
+{
+	struct futex_waitv word = {.uaddr = (uintptr_t)bell, .val = number, .flags = FUTEX_32};
+
+	if (newer && !syscall(SYS_futex_waitv, &word, 1, 0, NULL, 0))
+		return;
+	if (newer && errno == EFAULT)
+		abort();
+	if (!newer || errno == ENOSYS)
+		syscall(SYS_futex, bell, FUTEX_WAIT, number, NULL, NULL, 0);
+}
+
 static void wait_for(struct side *other, uint64_t number, bool sleeps)
 {
 	for (;;) {
@@ -112,7 +126,7 @@ static void wait_for(struct side *other, uint64_t number, bool sleeps)
 		if (atomic_load_explicit(&other->number, memory_order_acquire) >= number)
 			return;
 		if (sleeps)
-			syscall(SYS_futex, &other->bell, FUTEX_WAIT, bell, NULL, NULL, 0);
+			sleep_at(&other->bell, bell, number % 2);
 	}
 }
 
