@@ -27,7 +27,7 @@ SECONDS = 60
 NONE = set()
 # Of each case: the classes of its races. Same values are a note.
 LITMUS = {
-    "write-write-racing": {"data"}, "write-write-barrier": NONE, "write-write-flag": NONE,
+    "write-write-racing": {"data"}, "write-write-shown": {"data"}, "write-write-barrier": NONE, "write-write-flag": NONE,
     "write-write-early-flag": {"data"}, "write-write-counter": NONE, "write-write-late-counter": {"data"},
     "write-write-lock": NONE, "write-write-same-value": NONE, "write-write-other-words": NONE,
     "write-write-pipelined": NONE, "write-write-socket": NONE, "write-write-early-socket": {"data"},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* writes.c: two WRITEs of the same memory. */
+#include <stdio.h>
 #include <unistd.h>
 
 #include "races.h"
@@ -8,6 +9,15 @@ static void write_write_racing(void)
 {
 	if (is(0) || is(1))
 		put(OWNER);
+}
+
+/* Whose bytes stay is what the program puts out. */
+static void write_write_shown(void)
+{
+	write_write_racing();
+	pgas_barrier();
+	if (is(OWNER))
+		printf("rank %d's stay\n", (int)shared->data[0] - 1);
 }
 
 static void write_write_barrier(void)
@@ -161,6 +171,7 @@ static void write_write_early_socket(void)
 
 const struct pgas_case writes_cases[] = {
     {"write-write-racing", write_write_racing},
+    {"write-write-shown", write_write_shown},
     {"write-write-barrier", write_write_barrier},
     {"write-write-flag", write_write_flag},
     {"write-write-early-flag", write_write_early_flag},
