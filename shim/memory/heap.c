@@ -428,13 +428,53 @@ static void program_free(void *p)
 
 /* ------------------------------------------------------ the malloc family */
 
-static void *alloc_in(struct sr_arena *arena, size_t size, size_t align)
+/*
+ * A library's code allocates in calls that the program's handlers may interrupt (apply_interruptibly).  A handler may wait there
+ * for another thread's turn, and that thread for the lock of an arena: so none runs while this thread has it.  That is not rare:
+ * behind a fork the first store to each page faults, and signals come at the end of a fault.
+ */
+static bool hold_handlers(void)
 {
+	struct sr_thread *t = &sr_self;
+	const bool held = t->depth && t->signals.interruptible;
+
+	if (held)
+		t->signals.interruptible = false;
+	atomic_signal_fence(memory_order_seq_cst);
+	return held;
+}
+
+static void let_handlers(bool held, bool in_loader)
+{
+	struct sr_thread *t = &sr_self;
+
+	atomic_signal_fence(memory_order_seq_cst);
+	if (!held)
+		return;
+	t->signals.interruptible = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	/* pthread_join frees a thread's TLS with the lock of glibc's stacks: there they run behind the call, which is near. */
+	if (t->signals.waiting && !in_loader)
+		sr_signals_take(t, SR_SIGNAL_IN_CALL);
+}
+
+static void *alloc_in(struct sr_arena *arena, size_t size, size_t align, const void *caller)
+{
+	const bool held = hold_handlers();
 	void *p = sr_arena_alloc(arena, size, align);
 
+	let_handlers(held, sr_is_loader(caller));
 	if (!p)
 		errno = ENOMEM;
 	return p;
+}
+
+static void free_in(struct sr_arena *arena, void *p, const void *caller)
+{
+	const bool held = hold_handlers();
+
+	sr_arena_free(arena, p);
+	let_handlers(held, sr_is_loader(caller));
 }
 
 /*
@@ -457,7 +497,7 @@ SR_EXPORT void *malloc(size_t size)
 	    !sr_is_loader(__builtin_return_address(0)))
 		dlerror_site = __builtin_return_address(0);
 	if (arena)
-		return alloc_in(arena, size, 16);
+		return alloc_in(arena, size, 16, __builtin_return_address(0));
 	return have_next() ? program_malloc(size) : boot_alloc(size);
 }
 
@@ -473,7 +513,7 @@ SR_EXPORT void *calloc(size_t n, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	p = alloc_in(arena, total, 16);
+	p = alloc_in(arena, total, 16, __builtin_return_address(0));
 	return p ? memset(p, 0, total) : NULL;
 }
 
@@ -485,7 +525,7 @@ SR_EXPORT void free(void *p)
 		return;
 	arena = owner(p);
 	if (arena)
-		sr_arena_free(arena, p);
+		free_in(arena, p, __builtin_return_address(0));
 	else if (have_next())
 		program_free(p);
 }
@@ -504,7 +544,7 @@ static size_t usable_size(void *p)
 static void *move(void *p, size_t size, struct sr_arena *arena)
 {
 	size_t old = usable_size(p);
-	void *q = arena ? alloc_in(arena, size, 16) : malloc(size);
+	void *q = arena ? alloc_in(arena, size, 16, __builtin_return_address(0)) : malloc(size);
 
 	if (!q)
 		return NULL;
@@ -548,7 +588,7 @@ SR_EXPORT void *memalign(size_t align, size_t size)
 	struct sr_arena *arena = current_arena();
 
 	if (arena)
-		return alloc_in(arena, size, align);
+		return alloc_in(arena, size, align, __builtin_return_address(0));
 	return have_next() ? program_memalign(align, size) : NULL;
 }
 
