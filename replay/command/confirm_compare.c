@@ -34,7 +34,6 @@ struct run {
 	struct sr_schema *schema; /* of a rank */
 	uint8_t *roles;           /* by kind - SR_REC_CALL, as far as known; 0xff: not */
 	struct sr_outputs outputs; /* of the rank */
-	uint32_t thread;           /* that is read */
 };
 
 #define KINDS 1024
@@ -103,7 +102,7 @@ static bool add(struct step **list, size_t *n, size_t *room, uint64_t what, uint
 	return true;
 }
 
-static bool take(struct run *r, struct steps *s, const struct sr_entry *e)
+static bool take(struct run *r, uint32_t thread, struct steps *s, const struct sr_entry *e)
 {
 	struct sr_call_head head;
 	size_t bytes;
@@ -114,7 +113,7 @@ static bool take(struct run *r, struct steps *s, const struct sr_entry *e)
 	memcpy(&head, e->payload, sizeof(head));
 	fine =
 	    add(&s->calls, &s->calls_n, &s->calls_room, head.site ^ (uint64_t)e->kind << 48, e->sn);
-	if (!sr_outputs_have(&r->outputs, r->thread, e->sn))
+	if (!sr_outputs_have(&r->outputs, thread, e->sn))
 		return fine;
 	bytes = e->size - sizeof(head) - head.orders * sizeof(uint64_t);
 	return fine && add(&s->output, &s->output_n, &s->output_room,
@@ -130,11 +129,10 @@ static bool read_steps(struct run *r, int32_t rank, uint32_t thread, struct step
 	bool fine = true;
 
 	*s = (struct steps){0};
-	r->thread = thread;
 	if (sr_stream_open(&stream, r->trace, rank, thread, &err))
 		return true;
 	while (fine && sr_stream_next(stream, &e) > 0)
-		fine = take(r, s, &e);
+		fine = take(r, thread, s, &e);
 	sr_stream_close(stream);
 	return fine;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/command/confirm_outputs.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,8 +25,10 @@ static bool see(void *argument, const struct sr_channel_use *u)
 	if (!u->is_write || !leaves_job(u))
 		return true;
 	p = sr_grow((void **)&o->list, o->n, &o->room, sizeof(*p));
-	if (!p)
+	if (!p) {
+		o->is_short = true;
 		return false;
+	}
 	*p = (struct sr_output_place){u->thread, u->sn};
 	o->n++;
 	return true;
@@ -43,14 +46,12 @@ static int compare(const void *a, const void *b)
 bool sr_outputs_of(struct sr_outputs *o, struct sr_trace *t, int32_t rank)
 {
 	struct sr_error err;
-	bool shares;
-	int status;
 
 	*o = (struct sr_outputs){0};
-	status = sr_channels_walk(t, rank, see, o, &shares, &err);
+	o->is_short = sr_channels_walk(t, rank, see, o, NULL, &err) == -ENOMEM || o->is_short;
 	if (o->n)
 		qsort(o->list, o->n, sizeof(*o->list), compare);
-	return !status;
+	return !o->is_short;
 }
 
 bool sr_outputs_have(const struct sr_outputs *o, uint32_t thread, uint64_t sn)

@@ -20,9 +20,10 @@ struct sr_outputs {
 		uint64_t sn;
 	} *list;
 	size_t n, room;
+	bool is_short; /* no memory was left for more */
 };
 
-/* Those of a rank.  False: no memory, or the trace is damaged: then there are those up to there. */
+/* Those of a rank, as far as its trace can be read.  False: no memory left. */
 bool sr_outputs_of(struct sr_outputs *o, struct sr_trace *t, int32_t rank);
 bool sr_outputs_have(const struct sr_outputs *o, uint32_t thread, uint64_t sn);
 void sr_outputs_free(struct sr_outputs *o);
