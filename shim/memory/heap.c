@@ -8,14 +8,12 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "logd/base/page.h"
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/memory/arena.h"
 #include "shim/memory/heap_order.h"
-#include "shim/memory/huge_pages.h"
 #include "shim/memory/images.h"
 #include "shim/core/symbols.h"
 #include "shim/core/stack_below.h"
@@ -264,58 +262,6 @@ bool sr_heap_is_placed(const void *addr)
 	       is_placed(p, SR_SHIM_MAPS, atomic_load_explicit(&next_shim_mapping, memory_order_relaxed));
 }
 
-/*
- * Without this, the place of the program's mappings would depend on the kernel and on what
- * the verbs libraries have mapped, and a replay maps nothing for them.
- */
-static struct program_range {
-	_Atomic uintptr_t next;
-	uintptr_t end;
-} program_maps = {SR_PROGRAM_MAPS, SR_SEGMENTS}, large_maps = {SR_LARGE_MAPS, SR_LARGE_MAPS_END};
-
-/* 0: there is no room.  A page behind each mapping stays free.  Aligned, so that the kernel can use huge pages. */
-static uintptr_t place_in(struct program_range *range, size_t size)
-{
-	uintptr_t from = atomic_load(&range->next), begin;
-
-	do {
-		begin = size < SR_HUGE_PAGE ? from : (from + SR_HUGE_PAGE - 1) & ~(SR_HUGE_PAGE - 1);
-		if (begin > range->end || size > range->end - begin - SR_HUGE_PAGE)
-			return 0;
-	} while (!atomic_compare_exchange_weak(&range->next, &from, begin + sr_page_up(size) + PAGE));
-	return begin;
-}
-
-void *sr_heap_place_program(size_t size, int flags)
-{
-	const struct sr_engine *engine;
-	uintptr_t placed;
-
-	if (!sr_engine || sr_self.depth || flags & (MAP_32BIT | MAP_FIXED) || !size)
-		return NULL;
-	/* Threads get their addresses in the order of their heap operations. */
-	engine = sr_heap_begin();
-	placed = place_in(size < SR_LARGE_MAPPING ? &program_maps : &large_maps, size);
-	sr_heap_end(engine);
-	return (void *)placed;
-}
-
-bool sr_heap_is_placed_program(uintptr_t addr)
-{
-	return addr - SR_PROGRAM_MAPS < program_maps.next - SR_PROGRAM_MAPS;
-}
-
-bool sr_heap_grow_program(uintptr_t end, size_t more)
-{
-	const struct sr_engine *engine = sr_heap_begin();
-	uintptr_t behind = end + PAGE;
-	bool grows = more < program_maps.end - end - SR_HUGE_PAGE &&
-		     atomic_compare_exchange_strong(&program_maps.next, &behind, behind + sr_page_up(more));
-
-	sr_heap_end(engine);
-	return grows;
-}
-
 void sr_heap_lock(void)
 {
 	sr_lock(&library_arena.lock);
@@ -444,7 +390,7 @@ static bool hold_handlers(void)
 	return held;
 }
 
-static void let_handlers(bool held, bool in_loader)
+static void let_handlers(bool held, const void *caller)
 {
 	struct sr_thread *t = &sr_self;
 
@@ -454,7 +400,7 @@ static void let_handlers(bool held, bool in_loader)
 	t->signals.interruptible = true;
 	atomic_signal_fence(memory_order_seq_cst);
 	/* pthread_join frees a thread's TLS with the lock of glibc's stacks: there they run behind the call, which is near. */
-	if (t->signals.waiting && !in_loader)
+	if (t->signals.waiting && !sr_is_loader(caller))
 		sr_signals_take(t, SR_SIGNAL_IN_CALL);
 }
 
@@ -463,7 +409,7 @@ static void *alloc_in(struct sr_arena *arena, size_t size, size_t align, const v
 	const bool held = hold_handlers();
 	void *p = sr_arena_alloc(arena, size, align);
 
-	let_handlers(held, sr_is_loader(caller));
+	let_handlers(held, caller);
 	if (!p)
 		errno = ENOMEM;
 	return p;
@@ -474,7 +420,7 @@ static void free_in(struct sr_arena *arena, void *p, const void *caller)
 	const bool held = hold_handlers();
 
 	sr_arena_free(arena, p);
-	let_handlers(held, sr_is_loader(caller));
+	let_handlers(held, caller);
 }
 
 /*
@@ -541,10 +487,10 @@ static size_t usable_size(void *p)
 	return have_next() && next.usable_size ? next.usable_size(p) : 0;
 }
 
-static void *move(void *p, size_t size, struct sr_arena *arena)
+static void *move(void *p, size_t size, struct sr_arena *arena, const void *caller)
 {
 	size_t old = usable_size(p);
-	void *q = arena ? alloc_in(arena, size, 16, __builtin_return_address(0)) : malloc(size);
+	void *q = arena ? alloc_in(arena, size, 16, caller) : malloc(size);
 
 	if (!q)
 		return NULL;
@@ -569,7 +515,7 @@ SR_EXPORT void *realloc(void *p, size_t size)
 	}
 	if (arena && size <= sr_arena_block_size(p))
 		return p;
-	return move(p, size, arena);
+	return move(p, size, arena, __builtin_return_address(0));
 }
 
 SR_EXPORT void *reallocarray(void *p, size_t n, size_t size)
