@@ -33,7 +33,7 @@ class Machine:
         waiting, spare_starts = list(self.tests), 1
         while waiting:
             begun, words = self.start(waiting, told)
-            # One that does not come up says nothing of the tests: once in some hundred starts, with an empty console.
+            # One that does not come up says nothing of the tests.  Seen once, with an empty console.
             if not begun and spare_starts:
                 spare_starts -= 1
                 told("the machine did not start; once more: " + words.strip().replace("\n", " | "))

@@ -3,8 +3,8 @@
 """Groups replayed over a device: each rank prints what it printed, and who produced which value is, byte for byte,
 what it is over shared memory, each time.
 
-    group_rxe.py rxe OUTDIR [NAME...]   records and replays, where there is rxe (run it under ci/rxe); of the programs
-                                        "rc" is always among them
+    group_rxe.py rxe OUTDIR [NAME...]   records and replays, where there is rxe (run it under ci/rxe); "rc" has
+                                        to be among the programs
     group_rxe.py alone                  on the stand-in for verbs, and where there is no device at all
 """
 
@@ -146,7 +146,7 @@ def main():
     if sys.argv[1:] == ["alone"]:
         alone(tap)
     elif sys.argv[1:2] == ["rxe"] and len(sys.argv) > 2:
-        on_rxe(tap, sys.argv[2], ["rc"] + sys.argv[3:] if sys.argv[3:] else list(PAIRS) + [job[0] for job in JOBS])
+        on_rxe(tap, sys.argv[2], sys.argv[3:] or list(PAIRS) + [job[0] for job in JOBS])
     else:
         sys.exit(__doc__)
     tap.finish()
