@@ -117,7 +117,7 @@ doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *sit
 	if (d->fd_arg >= 0 && sr_is_own_fd((int)a[d->fd_arg]))
 		return no_such_descriptor();
 	if (!is_captured(d, a)) {
-		if (d->flags & SR_CALL_OUTPUT && !sr_fd_is_ordinary((int)a[d->fd_arg]))
+		if (d->flags & SR_CALL_OUTPUT && (int)a[d->fd_arg] >= 0 && !sr_fd_is_ordinary((int)a[d->fd_arg]))
 			sr_output_is_uncompared(SR_UNCOMPARED_HIGH);
 		return own_affair(t, d, a);
 	}

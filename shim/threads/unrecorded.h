@@ -4,7 +4,7 @@
 #define SHIM_THREADS_UNRECORDED_H
 
 enum sr_unrecorded {
-	SR_UNRECORDED_CLONE, /* by clone(2) itself: by the program, or by libc for aio_read(3) and its like */
+	SR_UNRECORDED_CLONE, /* by clone(2) itself: by the program, or by libc for getaddrinfo_a(3) */
 	SR_UNRECORDED_EVENT, /* by libc, for events with SIGEV_THREAD (sigevent(7)) */
 };
 

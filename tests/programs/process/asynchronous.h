@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * asynchronous.h: what aio and uring have in common: PROGRAM CASE OUTPUT works on the file OUTPUT.data, may read OUTPUT.in,
+ * asynchronous.h: what aio, posix_aio and uring have in common: PROGRAM CASE OUTPUT works on the file OUTPUT.data, may read OUTPUT.in,
  * and prints into OUTPUT.  Without arguments it names the cases.
  */
 #ifndef ASYNCHRONOUS_H
