@@ -32,6 +32,7 @@ static void recording_free(struct recording *r)
 		loop_unwatch(r->list->loop, &r->source);
 		close(r->source.fd);
 	}
+	files_forget(r->files);
 	trace_place_free(&r->place);
 	free(r);
 }
@@ -121,6 +122,11 @@ static bool take_place(struct recording *r)
 		r->doorbell = drain_assign(r->list->drain, r->place.device);
 		err = r->doorbell < 0 ? r->doorbell : 0;
 	}
+	if (!err)
+		r->files = files_of_process(r->list->files, &(struct files_place){.device = r->place.device,
+										    .trace_fd = r->place.trace_fd,
+										    .rank_fd = r->place.rank_fd,
+										    .busy = &r->files_busy});
 	if (err && r->connection)
 		refuse(r->connection, &r->hello, err, error);
 	if (!err)
@@ -248,6 +254,7 @@ static int new_area(struct recording *r, const struct sr_area *area, uint32_t nu
 	    .image = r->image.number,
 	    .sns = r->image.sns,
 	    .layouts = r->place.layouts,
+	    .files = r->files,
 	};
 	struct served *a = served_new(area, number, &origin, resume);
 
@@ -297,10 +304,6 @@ int recording_add_file(struct recording *r, const struct sr_message *m, int fd)
 	    .path = m->text,
 	    .number = m->value,
 	    .keep = m->flags & SR_MESSAGE_KEEP,
-	    .trace_fd = r->place.trace_fd,
-	    .rank_fd = r->place.rank_fd,
-	    .busy = &r->files_busy,
-	    .device = r->place.device,
 	    .asker = r->connection,
 	    .request = m,
 	};
@@ -308,7 +311,7 @@ int recording_add_file(struct recording *r, const struct sr_message *m, int fd)
 	if (r->claim)
 		return -EPROTO;
 
-	return files_add(r->list->files, &note);
+	return r->files ? files_add(r->files, &note) : -ENOMEM;
 }
 
 /* ---- progress ---- */
@@ -329,9 +332,14 @@ static void free_ended(struct recording *r)
 }
 
 /* Nothing of it is under way any more. */
-static bool is_over(const struct recording *r)
+static bool is_over(struct recording *r)
 {
-	return r->dead && !r->claim && !r->areas && !atomic_load(&r->files_busy);
+	if (!r->dead || r->claim || r->areas || atomic_load(&r->files_busy))
+		return false;
+	if (!r->files_ended)
+		files_keep_replaced(r->files);
+	r->files_ended = true;
+	return !atomic_load(&r->files_busy);
 }
 
 void recordings_progress(struct recordings *list)

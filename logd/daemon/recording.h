@@ -26,6 +26,7 @@
 struct claim;
 struct drain;
 struct files;
+struct read_files;
 
 struct recording {
 	struct source source; /* the pidfd */
@@ -46,7 +47,9 @@ struct recording {
 	int doorbell; /* number of its drain thread */
 	bool dead;
 	struct served *areas;
+	struct read_files *files;    /* NULL: no memory */
 	_Atomic unsigned files_busy; /* notes of files that are on their way */
+	bool files_ended;            /* what was replaced is on its way into the trace, or there */
 	struct served_sums ended; /* areas */
 };
 

@@ -15,21 +15,37 @@
 #include "logd/service/log.h"
 #include "logd/trace/elf_id.h"
 #include "logd/writer/file_lines.h"
+#include "logd/writer/held_inputs.h"
 
 /* How long a daemon that ends waits for files that are being read. */
 #define STOP_SECONDS 4
 
-/* One file on its way. */
+enum job_kind {
+	JOB_NOTE, /* a file */
+	JOB_HOLD, /* a file that has been noted already */
+	JOB_KEEP_REPLACED,
+};
+
+/* One file on its way, mostly. */
 struct job {
 	struct job *next;
+	enum job_kind kind;
+	struct read_files *of;
 	struct stat before;
 	char path[PATH_MAX];
+	char file[96]; /* its identity */
 	uint64_t number;
 	bool keep;
-	int fd, trace_fd, rank_fd;
+	int fd; /* -1: none */
 	struct connection asker; /* of its own descriptor; answered after the first line */
 	struct sr_message request;
-	_Atomic unsigned *busy;
+};
+
+struct read_files {
+	struct site *site;
+	struct files_place place;
+	struct held_inputs held; /* the content thread's */
+	atomic_uint offered;
 };
 
 /* A thread and what it has to do. */
@@ -64,21 +80,17 @@ struct files {
 /* Writes a line that says so much beside what all lines about the file say. */
 static int put_line(const struct job *j, struct file_line line)
 {
-	const struct stat *st = &j->before;
 	struct file_lines lines = {0};
-	char file[96];
 	int err;
 
-	snprintf(file, sizeof(file), "%llx:%llx:%lld.%09ld", (unsigned long long)st->st_dev,
-		 (unsigned long long)st->st_ino, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
-	line.file = file;
+	line.file = j->file;
 	line.path = j->path;
 	line.path_bytes = strlen(j->path);
-	line.size = (uint64_t)st->st_size;
+	line.size = (uint64_t)j->before.st_size;
 	line.number = j->number;
 	err = file_lines_add(&lines, &line);
 	if (!err)
-		err = file_lines_append(j->rank_fd, &lines);
+		err = file_lines_append(j->of->place.rank_fd, &lines);
 	file_lines_free(&lines);
 	return err;
 }
@@ -96,11 +108,11 @@ static int open_copy(const struct job *j)
 	char name[64];
 	int fd;
 
-	if (mkdirat(j->trace_fd, "files", 0700) && errno != EEXIST)
+	if (mkdirat(j->of->place.trace_fd, "files", 0700) && errno != EEXIST)
 		return -errno;
 	draft_name(name);
-	unlinkat(j->trace_fd, name, 0); /* of a daemon of the same number that was killed */
-	fd = openat(j->trace_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	unlinkat(j->of->place.trace_fd, name, 0); /* of a daemon of the same number that was killed */
+	fd = openat(j->of->place.trace_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -110,7 +122,7 @@ static int name_copy(const struct job *j, const char *name)
 	char draft[64];
 
 	draft_name(draft);
-	return renameat(j->trace_fd, draft, j->trace_fd, name) ? -errno : 0;
+	return renameat(j->of->place.trace_fd, draft, j->of->place.trace_fd, name) ? -errno : 0;
 }
 
 static void drop_copy(const struct job *j)
@@ -118,16 +130,14 @@ static void drop_copy(const struct job *j)
 	char draft[64];
 
 	draft_name(draft);
-	unlinkat(j->trace_fd, draft, 0);
+	unlinkat(j->of->place.trace_fd, draft, 0);
 }
 
 static bool has_changed(const struct job *j, uint64_t size)
 {
-	const struct stat *b = &j->before;
 	struct stat now;
 
-	return fstat(j->fd, &now) || size != (uint64_t)b->st_size || now.st_size != b->st_size ||
-	       now.st_mtim.tv_sec != b->st_mtim.tv_sec || now.st_mtim.tv_nsec != b->st_mtim.tv_nsec;
+	return fstat(j->fd, &now) || size != (uint64_t)j->before.st_size || !is_same_content(&now, &j->before);
 }
 
 /* The second line about a file that is too large to be read for that. */
@@ -170,7 +180,7 @@ static int note_content(const struct job *j)
 	}
 	if (err) {
 		line.error = strerror(-err);
-		log_trace(j->trace_fd, "%s, which a recorded process reads, %s: %s", j->path,
+		log_trace(j->of->place.trace_fd, "%s, which a recorded process reads, %s: %s", j->path,
 			  j->keep ? "cannot be kept" : "cannot be hashed", strerror(-err));
 	}
 	return put_line(j, line);
@@ -216,8 +226,9 @@ static void finish_job(struct queue *q, struct job *j)
 {
 	uint64_t one = 1;
 
-	close(j->fd);
-	atomic_fetch_sub(j->busy, 1);
+	if (j->fd >= 0)
+		close(j->fd);
+	atomic_fetch_sub(j->of->place.busy, 1);
 	free(j);
 	if (write(q->site->event_fd, &one, sizeof(one)) < 0)
 		return; /* the counter is full: the main thread wakes up anyway */
@@ -241,11 +252,62 @@ static void serve_begin(struct queue *q, struct job *j)
 		enqueue(&q->site->content, j);
 }
 
-static void serve_content(struct queue *q, struct job *j)
+static void hold(struct job *j)
+{
+	held_inputs_add(&j->of->held, j->fd, &j->before, j->path, j->file, j->number);
+	j->fd = -1;
+}
+
+static int serve_note(struct job *j)
 {
 	bool large = !j->keep && (uint64_t)j->before.st_size > FILE_WHOLE_MAX;
 	int err = large ? note_samples(j) : note_content(j);
 
+	if (!j->keep && !large)
+		hold(j);
+	return err;
+}
+
+/* Nothing is lost if it is another file by now: then nobody can keep it. */
+static void serve_hold(struct job *j)
+{
+	struct stat now;
+
+	j->fd = open(j->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (j->fd >= 0 && !fstat(j->fd, &now) && S_ISREG(now.st_mode) && is_same_content(&now, &j->before))
+		hold(j);
+}
+
+static int keep_replaced(struct job *j)
+{
+	struct held_input *input;
+	int err = 0, one;
+
+	while ((input = held_inputs_next_replaced(&j->of->held))) {
+		j->before = input->st;
+		j->number = input->number;
+		j->keep = true;
+		snprintf(j->file, sizeof(j->file), "%s", input->file);
+		snprintf(j->path, sizeof(j->path), "%s", input->path);
+		j->fd = input->fd;
+		one = note_content(j);
+		err = one ? one : err;
+		j->fd = -1;
+		held_input_free(input);
+	}
+	return err;
+}
+
+static void serve_content(struct queue *q, struct job *j)
+{
+	int err = 0;
+
+	if (j->kind == JOB_NOTE)
+		err = serve_note(j);
+	else if (j->kind == JOB_HOLD)
+		serve_hold(j);
+	else
+		err = keep_replaced(j);
 	if (err)
 		log_line("cannot write about %s: %s", j->path, strerror(-err));
 	finish_job(q, j);
@@ -334,6 +396,14 @@ bool files_stop(struct files *f)
 	return all;
 }
 
+static void name_file(struct job *j)
+{
+	const struct stat *st = &j->before;
+
+	snprintf(j->file, sizeof(j->file), "%llx:%llx:%lld.%09ld", (unsigned long long)st->st_dev, (unsigned long long)st->st_ino,
+		 (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+}
+
 /* Opens the file anew: the process may have it open for writing only. */
 static int open_again(const struct file_note *note, struct job *j)
 {
@@ -350,8 +420,10 @@ static int open_again(const struct file_note *note, struct job *j)
 	j->fd = open(self, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (j->fd < 0)
 		return -errno;
-	if (!fstat(j->fd, &j->before) && S_ISREG(j->before.st_mode))
+	if (!fstat(j->fd, &j->before) && S_ISREG(j->before.st_mode)) {
+		name_file(j);
 		return 0;
+	}
 	close(j->fd);
 	return -EINVAL;
 }
@@ -365,19 +437,33 @@ static int open_asker(const struct file_note *note, struct job *j)
 	return j->asker.source.fd < 0 ? -errno : 0;
 }
 
-int files_add(struct files *f, const struct file_note *note)
+static struct job *new_job(struct read_files *of, enum job_kind kind)
 {
-	struct site *site = find_site(f, note->device);
-	struct job *j = site ? calloc(1, sizeof(*j)) : NULL;
+	struct job *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->kind = kind;
+	j->of = of;
+	j->fd = -1;
+	return j;
+}
+
+static void add(struct queue *q, struct job *j)
+{
+	atomic_fetch_add(j->of->place.busy, 1);
+	enqueue(q, j);
+}
+
+int files_add(struct read_files *of, const struct file_note *note)
+{
+	struct job *j = new_job(of, JOB_NOTE);
 	int err;
 
 	if (!j)
 		return -ENOMEM;
 	j->number = note->number;
 	j->keep = note->keep;
-	j->trace_fd = note->trace_fd;
-	j->rank_fd = note->rank_fd;
-	j->busy = note->busy;
 	err = open_again(note, j);
 	if (!err && (err = open_asker(note, j)))
 		close(j->fd);
@@ -385,7 +471,52 @@ int files_add(struct files *f, const struct file_note *note)
 		free(j);
 		return err;
 	}
-	atomic_fetch_add(j->busy, 1);
-	enqueue(&site->begin, j);
+	add(&of->site->begin, j);
 	return 0;
+}
+
+struct read_files *files_of_process(struct files *f, const struct files_place *place)
+{
+	struct site *site = find_site(f, place->device);
+	struct read_files *of = site ? calloc(1, sizeof(*of)) : NULL;
+
+	if (!of)
+		return NULL;
+	of->site = site;
+	of->place = *place;
+	return of;
+}
+
+void files_forget(struct read_files *of)
+{
+	if (of)
+		held_inputs_free(&of->held);
+	free(of);
+}
+
+/* A program that reads more small files walks a tree: to open them all here would take longer than to note them. */
+#define SMALL_MOST 2000
+
+void files_hold(struct read_files *of, const struct stat *st, const char *path, size_t path_bytes, const char *file, uint64_t number)
+{
+	struct job *j;
+
+	if (!of || path_bytes >= sizeof(j->path) || !path_bytes || path[0] != '/' || atomic_fetch_add(&of->offered, 1) >= SMALL_MOST)
+		return;
+	j = new_job(of, JOB_HOLD);
+	if (!j)
+		return;
+	j->before = *st;
+	j->number = number;
+	memcpy(j->path, path, path_bytes);
+	snprintf(j->file, sizeof(j->file), "%s", file);
+	add(&of->site->content, j);
+}
+
+void files_keep_replaced(struct read_files *of)
+{
+	struct job *j = of ? new_job(of, JOB_KEEP_REPLACED) : NULL;
+
+	if (j)
+		add(&of->site->content, j);
 }

@@ -16,6 +16,7 @@
 #include "logd/service/log.h"
 #include "logd/trace/file_io.h"
 #include "logd/writer/file_lines.h"
+#include "logd/writer/files.h"
 
 /* A record that has been checked.  The program could change it in the ring at any time. */
 struct input {
@@ -79,31 +80,51 @@ static int keep(int trace_fd, const struct input *in, char name[64])
 /* ---- lines ---- */
 
 /* The same file may have had other content under another number. */
-static int add_line(struct file_lines *l, const struct input *in, const char *kept, int keep_error)
+static void name_file(const struct sr_input_payload *h, char file[96])
+{
+	snprintf(file, 96, "%llx:%llx:%lld:%u", (unsigned long long)h->device, (unsigned long long)h->inode, (long long)h->changed, h->note);
+}
+
+static int add_line(struct file_lines *l, const struct input *in, const char *file, const char *kept, int keep_error)
 {
 	const struct sr_input_payload *h = &in->head;
-	char file[96], hash[17];
+	char hash[17];
 	const struct file_line line = {.file = file, .path = in->path, .path_bytes = h->path_bytes, .size = h->size,
 				       .number = h->note, .xxh3 = hash, .kept = kept,
 				       .error = keep_error ? strerror(-keep_error) : NULL};
 
-	snprintf(file, sizeof(file), "%llx:%llx:%lld:%u", (unsigned long long)h->device, (unsigned long long)h->inode,
-		 (long long)h->changed, h->note);
 	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)h->hash);
 	return file_lines_add(l, &line);
+}
+
+#define NS_PER_S 1000000000
+
+/* In case that others replace it. */
+static void hold(struct read_files *files, const struct input *in, const char *file)
+{
+	const struct sr_input_payload *h = &in->head;
+	const struct stat st = {.st_dev = h->device,
+				.st_ino = h->inode,
+				.st_size = (off_t)h->size,
+				.st_mtim = {h->changed / NS_PER_S, h->changed % NS_PER_S}};
+
+	files_hold(files, &st, in->path, h->path_bytes, file, h->note);
 }
 
 /* Returns the last thing that went wrong; there may be a line all the same. */
 static int take(struct file_lines *l, const struct inputs_place *place, const struct sr_record *r, size_t size)
 {
 	struct input in;
-	char name[64];
+	char name[64], file[96];
 	int keep_error, err;
 
 	if (!read_input(&in, r, size))
 		return -EINVAL;
 	keep_error = in.content ? keep(place->trace_fd, &in, name) : 0;
-	err = add_line(l, &in, in.content && !keep_error ? name : NULL, keep_error);
+	name_file(&in.head, file);
+	err = add_line(l, &in, file, in.content && !keep_error ? name : NULL, keep_error);
+	if (!in.content)
+		hold(place->files, &in, file);
 	return err ? err : keep_error;
 }
 

@@ -10,8 +10,11 @@
 #include <stdint.h>
 
 /* The directories of the rank and of its trace. */
+struct read_files;
+
 struct inputs_place {
 	int rank_fd, trace_fd;
+	struct read_files *files; /* the rank's; or NULL */
 	int32_t rank;
 };
 

@@ -293,7 +293,7 @@ bool stream_prepare(struct stream *s, struct frame_writer *w, struct frame_job *
 		return false;
 	}
 	if (count.inputs)
-		inputs_take(&(struct inputs_place){s->origin.rank_fd, s->origin.trace_fd, s->origin.rank},
+		inputs_take(&(struct inputs_place){s->origin.rank_fd, s->origin.trace_fd, s->origin.files, s->origin.rank},
 			    (void *)records, count.bytes);
 	s->exit_next = count.exit;
 	*job = (struct frame_job){

@@ -18,6 +18,7 @@
 #include "logd/ring/ring.h"
 #include "logd/writer/frame_writer.h"
 
+struct read_files;
 struct served;
 
 /* Where a stream belongs.  Directories and `process` are the recording's. */
@@ -29,6 +30,7 @@ struct stream_origin {
 	uint32_t image;
 	uint64_t sns; /* its SNs go on after this one */
 	const struct sr_layouts *layouts; /* of its records; or NULL */
+	struct read_files *files;         /* of its process; or NULL */
 };
 
 struct stream {

@@ -39,6 +39,7 @@ static int64_t began;     /* the recording: ns since the epoch */
 static struct sr_map all; /* struct seen, by the file's key */
 static atomic_uint notes;
 static atomic_bool complained, has_children, has_moved;
+static atomic_bool may_be_unheld; /* a small file: the daemon holds it open when it has its record */
 
 void sr_files_start(struct sr_client *client, bool keep)
 {
@@ -222,8 +223,12 @@ static void note(struct seen *s, int fd, const struct statx *st, const char *pat
 
 	number(s, st);
 	s->kept = at_once && keep_now(fd, path, s->note, st);
-	if (!s->kept && !sr_small_input(&sr_self, fd, st, path, s->note, keep))
+	if (s->kept)
+		return;
+	if (!sr_small_input(&sr_self, fd, st, path, s->note, keep))
 		tell_daemon(fd, path, s->note, keep);
+	else if (!keep)
+		atomic_store_explicit(&may_be_unheld, true, memory_order_relaxed);
 }
 
 bool sr_files_is_others(int fd)
@@ -385,6 +390,15 @@ static void hold(const struct statx *st)
 /* Children that have not been waited for. */
 static _Atomic uint32_t alive;
 
+#define HOLD_MS 100
+
+/* The child may replace what the program has read. */
+static void have_inputs_held(void)
+{
+	if (daemon_client && atomic_exchange(&may_be_unheld, false))
+		sr_client_finish(daemon_client, HOLD_MS);
+}
+
 /* What the program has written so far is no change by its children; but if one is alive already, nobody can tell. */
 void sr_files_child_made(void)
 {
@@ -392,6 +406,7 @@ void sr_files_child_made(void)
 	struct statx st;
 
 	sr_small_input_end(&sr_self);
+	have_inputs_held();
 	atomic_store_explicit(&has_children, true, memory_order_relaxed);
 	if (atomic_fetch_add(&alive, 1))
 		return;

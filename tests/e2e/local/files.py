@@ -196,6 +196,31 @@ def small_files(tap, place):
     tap.ok(sorted(int(name.split("-")[1]) for name in kept) == [60, 70, 101], "what is gone, or of the last minute, is kept in the trace", str(kept))
 
 
+# Files that a child replaces, and one that it removes.
+REPLACED = """
+import os
+for name in ('small', 'large', 'removed', 'stays'):
+    print(len(open(name).read()))
+os.system('for i in small large; do echo new > tmp; mv tmp $i; done; rm removed')
+print(open('small').read())
+"""
+
+
+def replaced_files(tap, place):
+    """What a child has put in the place of an input: the trace has what the program read."""
+    trace, here = os.path.join(place, "replaced.srec"), os.path.join(place, "replaced")
+    os.makedirs(here)
+    for name, n in ("small", 60), ("large", 100000), ("removed", 70), ("stays", 80):
+        write_old(os.path.join(here, name), "r" * n)
+    r = subprocess.run([SREPLAY, "record", "--from-start", "-o", trace, "--", "/usr/bin/python3", "-c", REPLACED], cwd=here,
+                       capture_output=True, text=True)
+    status, got, err = replay(trace)
+    tap.ok(not r.returncode and (status, got) == (0, r.stdout) and got == "60\n100000\n70\n80\nnew\n\n" and "0 divergences: exact" in err,
+           "inputs that a child replaces or removes", r.stdout + got + err)
+    kept = [name for name in os.listdir(os.path.join(trace, "files")) if not name.startswith(".")]
+    tap.ok(sorted(int(name.split("-")[1]) for name in kept) == [4, 60, 70, 100000], "are kept in the trace, and no others", str(kept))
+
+
 def meeting_place(tap, place):
     """Files by which a recorded process and another one talk to each other."""
     trace, here = os.path.join(place, "meeting.srec"), os.path.join(place, "meeting")
@@ -303,6 +328,7 @@ def main():
         changed_inputs(tap, place)
         kept_inputs(tap, place)
         small_files(tap, place)
+        replaced_files(tap, place)
         meeting_place(tap, place)
         paths(tap, place)
         own_umask(tap, place)
