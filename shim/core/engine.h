@@ -120,6 +120,8 @@ struct sr_engine {
 	void (*starts_unrecorded)(void);
 	/* Replay: the child has been made, and goes on in place of this process. */
 	void (*leaves_to)(struct sr_thread *t, int32_t child);
+	/* Replay, may be NULL: no child is made, but this process itself goes on as the child. */
+	bool (*becomes_child)(void);
 	/*
 	 * Recording, may be NULL: the program is about to forbid the process what a recording needs.
 	 * The recording ends, and from here on the shim makes no system call of its own.  why: what

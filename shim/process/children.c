@@ -201,6 +201,20 @@ static pid_t make_with_atfork(const struct fork *f)
 	return pid;
 }
 
+static pid_t make_none(void)
+{
+	return 0;
+}
+
+static pid_t make(const struct fork *f)
+{
+	const struct fork as_child = {.make = make_none};
+
+	if (sr_engine->becomes_child && sr_engine->becomes_child())
+		return make_without_atfork(&as_child);
+	return f->by_atfork ? make_with_atfork(f) : make_without_atfork(f);
+}
+
 /* Makes the child, which returns from here as the program, without a record. */
 static pid_t copy_process(const struct fork *f, void *site)
 {
@@ -217,7 +231,7 @@ static pid_t copy_process(const struct fork *f, void *site)
 	if (!replayed || t->recorded_child) {
 		if (!replayed)
 			sr_files_child_made();
-		pid = f->by_atfork ? make_with_atfork(f) : make_without_atfork(f);
+		pid = make(f);
 		if (!pid && sr_engine && watch_in_child)
 			watch_in_child(site);
 		if (!pid)

@@ -223,6 +223,7 @@ static const struct sr_engine replay_engine = {
     .forks = sr_replay_forks,
     .continues = sr_replay_continues,
     .leaves_to = sr_replay_leaves_to,
+    .becomes_child = sr_replay_becomes_child,
     .passes = passes,
     .comes_next = comes_next,
     .comes_at_once = comes_at_once,

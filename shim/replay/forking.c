@@ -3,6 +3,7 @@
  * forking.c: the replay of a child replays its parent up to the fork, forks really, and goes on as
  * the child; see own.h.  The parent ends there, so that only one of them reads the streams.
  */
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 #include "logd/base/rawsys.h"
 #include "logd/base/say.h"
 #include "shim/calls/trap/trap.h"
+#include "shim/core/order.h"
 #include "shim/process/ids.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
@@ -52,7 +54,8 @@ void sr_replay_continues(struct sr_thread *t, uint32_t child)
 	const struct sr_replay_fork *f = next_fork();
 	int32_t self = (int32_t)sr_sys_getpid(), parent = atomic_load(&c->process);
 
-	end_with_command(parent);
+	if (self != parent)
+		end_with_command(parent);
 	/* Only what the child calls counts from here on. */
 	for (uint32_t i = 0; i < SR_REPLAY_THREADS; i++)
 		if (i != t->number)
@@ -72,6 +75,15 @@ void sr_replay_continues(struct sr_thread *t, uint32_t child)
 		sr_group_join();
 	if (c->trap)
 		sr_trap_dispatch(t);
+}
+
+/*
+ * The sandbox lets a process send signals to itself alone, by the number that it began with: a child could run no handlers.
+ * Nothing but its threads tells a process from its child here, so one that has no others goes on as the child.
+ */
+bool sr_replay_becomes_child(void)
+{
+	return !sr_threaded && sr_syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0) == SECCOMP_MODE_FILTER;
 }
 
 void sr_replay_leaves_to(struct sr_thread *t, int32_t child)

@@ -108,10 +108,11 @@ bool sr_replay_has_arguments(struct sr_thread *t, const struct sr_replay_record 
 
 /* ----------------------------------------------------------- executing.c */
 
-/* struct sr_engine's forks, continues and leaves_to. */
+/* struct sr_engine's forks, continues, leaves_to and becomes_child. */
 uint32_t sr_replay_forks(struct sr_thread *t);
 void sr_replay_continues(struct sr_thread *t, uint32_t child);
 void sr_replay_leaves_to(struct sr_thread *t, int32_t child);
+bool sr_replay_becomes_child(void);
 
 /* struct sr_engine's executes. */
 bool sr_replay_executes(struct sr_thread *t, struct sr_buf *what, void *site,

@@ -122,6 +122,11 @@ def what_it_is_told(tap, place):
     run([SREPLAY, "collect", "-o", copy, os.path.join(place, "two.srec")], SECONDS)
     status, _, err = replay(copy, "0/1")
     tap.ok(status == 5 and "exact" in err and "sandbox" not in err, "collect takes the children along", err)
+    trace, recorded = record(place, "signals")
+    shutil.copytree(trace, os.path.join(place, "strangers.srec"))
+    status, out, err = replay(os.path.join(place, "strangers.srec"), "0/1")
+    tap.ok(status == 34 and "exact" in err and "sandbox" in err and lines_of(out, "child 1") == lines_of(recorded[1], "child 1"),
+           "handlers of a child in the sandbox", "%s %s %s" % (status, out, err))
     trace, _ = record(place, "killed", "--threads=parallel")
     os.unlink(os.path.join(trace, "rank-0", "thread-0.srs"))
     status, _, err = replay(trace, "0/1")
