@@ -7,6 +7,7 @@
 
 #include "logd/base/opcodes.h"
 #include "logd/trace/read_trace.h"
+#include "replay/analysis/log/large.h"
 #include "replay/analysis/process/process.h"
 #include "replay/analysis/races/annotations.h"
 #include "replay/analysis/races/connections.h"
@@ -74,7 +75,7 @@ static void release(struct sr_collect *c)
 		free(c->ranks[i].clocked);
 		free(c->ranks[i].gathered);
 		free(c->ranks[i].fetched);
-		free(c->ranks[i].events);
+		sr_large_free(c->ranks[i].events, c->ranks[i].events_room, sizeof(*c->ranks[i].events));
 		sr_keymap_free(&c->ranks[i].event_places);
 		sr_keymap_free(&c->ranks[i].blind);
 	}
@@ -86,7 +87,7 @@ static void release(struct sr_collect *c)
 	}
 	free(c->queues);
 	free(c->ranks);
-	free(c->requests);
+	sr_large_free(c->requests, c->requests_room, sizeof(*c->requests));
 	sr_keymap_free(&c->queue_places);
 	sr_race_producers_free(c->producers);
 	sr_race_sockets_free(&c->sockets);
@@ -97,7 +98,7 @@ static void release(struct sr_collect *c)
 	sr_annotations_free(&c->annotations);
 	free(c->cm);
 	free(c->lock_requests);
-	free(c->fetched);
+	sr_large_free(c->fetched, c->fetched_room, sizeof(*c->fetched));
 	free(c->stored);
 	free(c->reads);
 }
@@ -207,7 +208,7 @@ void sr_race_run_free(struct sr_race_run *r)
 {
 	sr_model_free(&r->model);
 	free(r->borders);
-	free(r->calls);
+	sr_large_free(r->calls, r->calls_room, sizeof(*r->calls));
 	free(r->benign);
 	free(r->findings);
 	free(r->skips);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/log/large.h"
 
 /* Behind a load so many accesses are looked at, its own rank's and others'. */
 #define BEHIND_MOST 2048
@@ -174,7 +175,7 @@ static int add_others(struct search *s)
 
 static void *copy_of(const void *from, size_t n, size_t size)
 {
-	void *copy = malloc(n * size + 1);
+	void *copy = sr_large_make(n, size);
 
 	return copy && n ? memcpy(copy, from, n * size) : copy;
 }

@@ -6,17 +6,18 @@
 #include <string.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/log/large.h"
 
 /* Accesses are sorted in their place as long as each is moved over so many others, on average. */
 #define MOVED_MOST 4
 
 void sr_model_free(struct sr_race_model *m)
 {
-	free(m->moments);
-	free(m->orders);
-	free(m->choices);
+	sr_large_free(m->moments, m->moments_room, sizeof(*m->moments));
+	sr_large_free(m->orders, m->orders_room, sizeof(*m->orders));
+	sr_large_free(m->choices, m->choices_room, sizeof(*m->choices));
 	free(m->lanes);
-	free(m->accesses);
+	sr_large_free(m->accesses, m->accesses_room, sizeof(*m->accesses));
 	free(m->held);
 	*m = (struct sr_race_model){0};
 }
@@ -35,7 +36,7 @@ uint32_t sr_model_lane(struct sr_race_model *m, bool is_loose)
 
 uint32_t sr_model_moment(struct sr_race_model *m, uint32_t lane)
 {
-	struct sr_moment *at = sr_grow((void **)&m->moments, m->moments_n, &m->moments_room, sizeof(*at));
+	struct sr_moment *at = sr_large_grow((void **)&m->moments, m->moments_n, &m->moments_room, sizeof(*at));
 	uint32_t number = (uint32_t)m->moments_n, before;
 
 	if (!at || m->moments_n == SR_NO_MOMENT || lane == SR_NO_MOMENT) {
@@ -57,7 +58,7 @@ void sr_model_order(struct sr_race_model *m, uint32_t from, uint32_t to, enum sr
 
 	if (from == SR_NO_MOMENT || to == SR_NO_MOMENT || from == to)
 		return;
-	o = sr_grow((void **)&m->orders, m->orders_n, &m->orders_room, sizeof(*o));
+	o = sr_large_grow((void **)&m->orders, m->orders_n, &m->orders_room, sizeof(*o));
 	if (!o || m->orders_n == SR_NO_MOMENT) {
 		m->is_full = true;
 		return;
@@ -106,7 +107,7 @@ void sr_model_cut_reads(struct sr_race_model *m, bool (*is_cut)(const void *argu
 
 uint32_t sr_model_choice(struct sr_race_model *m)
 {
-	uint32_t *at = (m->choices_n + 1) >> SR_CHOICE_BITS ? NULL : sr_grow((void **)&m->choices, m->choices_n, &m->choices_room, sizeof(*at));
+	uint32_t *at = (m->choices_n + 1) >> SR_CHOICE_BITS ? NULL : sr_large_grow((void **)&m->choices, m->choices_n, &m->choices_room, sizeof(*at));
 
 	if (!at) {
 		m->is_full = true;
@@ -129,7 +130,7 @@ void sr_model_choose(struct sr_race_model *m, uint32_t choice, uint32_t from, ui
 
 struct sr_access *sr_model_access(struct sr_race_model *m, struct sr_access a)
 {
-	struct sr_access *at = sr_grow((void **)&m->accesses, m->accesses_n, &m->accesses_room, sizeof(*at));
+	struct sr_access *at = sr_large_grow((void **)&m->accesses, m->accesses_n, &m->accesses_room, sizeof(*at));
 
 	if (!at) {
 		m->is_full = true;

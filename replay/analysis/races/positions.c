@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/log/large.h"
 #include "replay/analysis/races/borders.h"
 #include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/flight.h"
@@ -61,7 +62,7 @@ static void await_stores(struct sr_collect *c, const struct sr_collected_request
 
 static void await_fetched(struct sr_collect *c, struct sr_fetched_order order)
 {
-	struct sr_fetched_order *o = sr_grow((void **)&c->fetched, c->fetched_n, &c->fetched_room, sizeof(*o));
+	struct sr_fetched_order *o = sr_large_grow((void **)&c->fetched, c->fetched_n, &c->fetched_room, sizeof(*o));
 
 	if (o) {
 		*o = order;
@@ -348,7 +349,7 @@ static void follow_unseen(struct sr_collect *c, struct sr_collected_rank *r)
 static void note_call(struct sr_collect *c, const struct sr_position *at, uint32_t moment)
 {
 	struct sr_race_run *run = c->run;
-	struct sr_race_call *call = sr_grow((void **)&run->calls, run->calls_n, &run->calls_room, sizeof(*call));
+	struct sr_race_call *call = sr_large_grow((void **)&run->calls, run->calls_n, &run->calls_room, sizeof(*call));
 
 	if (!call) {
 		c->m->is_full = true;
@@ -426,7 +427,7 @@ int sr_collect_clocked(void *argument, const struct sr_clocked *k)
 	struct sr_collected_event *e;
 
 	if (k->of_rank == SR_NO_RANK) {
-		e = sr_grow((void **)&r->events, r->events_n, &r->events_room, sizeof(*e));
+		e = sr_large_grow((void **)&r->events, r->events_n, &r->events_room, sizeof(*e));
 		if (!e || sr_keymap_put(&r->event_places, k->event, r->events_n))
 			return -ENOMEM;
 		*e = (struct sr_collected_event){moment, r->before, c->requests_n};

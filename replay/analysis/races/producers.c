@@ -9,8 +9,10 @@
 
 #include "logd/base/checksum.h"
 #include "logd/base/opcodes.h"
+#include "replay/analysis/log/arena.h"
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/keymap.h"
+#include "replay/analysis/log/large.h"
 #include "replay/analysis/races/image.h"
 
 /* Memory in pieces, each with the requests that change it; those within one word are kept by the word. */
@@ -48,6 +50,7 @@ struct sr_race_producers {
 	struct sr_keymap places; /* of a piece, in pieces */
 	struct piece *pieces;
 	size_t pieces_n, pieces_room;
+	struct sr_arena rows; /* and what they have */
 	struct sr_image image;
 };
 
@@ -60,15 +63,10 @@ void sr_race_producers_free(struct sr_race_producers *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; i < p->pieces_n; i++) {
-		free(p->pieces[i].wide.at);
-		for (size_t k = 0; p->pieces[i].words && k < WORDS; k++)
-			free(p->pieces[i].words[k].at);
-		free(p->pieces[i].words);
-	}
+	sr_arena_free(&p->rows);
 	free(p->pieces);
-	free(p->all);
-	free(p->by_number);
+	sr_large_free(p->all, p->room, sizeof(*p->all));
+	sr_large_free(p->by_number, p->by_number_room, sizeof(*p->by_number));
 	sr_keymap_free(&p->places);
 	sr_image_free(&p->image);
 	free(p);
@@ -97,26 +95,31 @@ static size_t word_of(uint64_t address)
 }
 
 /* Where in a piece a request is kept; NULL: no memory. */
-static struct row *row_for(struct piece *q, const struct sr_race_written *w)
+static struct row *row_for(struct sr_race_producers *p, struct piece *q, const struct sr_race_written *w)
 {
 	if (w->begin / WORD != (w->end - 1) / WORD)
 		return &q->wide;
-	if (!q->words)
-		q->words = calloc(WORDS, sizeof(*q->words));
-	if (!q->words)
-		return NULL;
+	if (!q->words) {
+		q->words = sr_arena_get(&p->rows, WORDS * sizeof(*q->words));
+		if (!q->words)
+			return NULL;
+		memset(q->words, 0, WORDS * sizeof(*q->words));
+	}
 	q->used |= UINT64_C(1) << word_of(w->begin);
 	return &q->words[word_of(w->begin)];
 }
 
-static int keep(struct row *r, uint32_t written)
+static int keep(struct sr_race_producers *p, struct row *r, uint32_t written)
 {
 	if (r->n == r->room) {
 		uint32_t room = r->room ? 2 * r->room : 4;
-		uint32_t *more = realloc(r->at, room * sizeof(*more));
+		uint32_t *more = sr_arena_get(&p->rows, room * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
+		if (r->n)
+			memcpy(more, r->at, r->n * sizeof(*more));
+		sr_arena_put(&p->rows, r->at, r->room * sizeof(*more));
 		r->at = more;
 		r->room = room;
 	}
@@ -127,7 +130,7 @@ static int keep(struct row *r, uint32_t written)
 static int note_number(struct sr_race_producers *p, uint64_t number)
 {
 	for (size_t i = p->by_number_n; i <= number; i++) {
-		uint32_t *at = sr_grow((void **)&p->by_number, i, &p->by_number_room, sizeof(*at));
+		uint32_t *at = sr_large_grow((void **)&p->by_number, i, &p->by_number_room, sizeof(*at));
 
 		if (!at)
 			return -ENOMEM;
@@ -146,16 +149,16 @@ static struct written *of_number(const struct sr_race_producers *p, uint64_t num
 
 int sr_race_producers_add(struct sr_race_producers *p, const struct sr_race_written *w)
 {
-	struct written *added = sr_grow((void **)&p->all, p->n, &p->room, sizeof(*added));
+	struct written *added = sr_large_grow((void **)&p->all, p->n, &p->room, sizeof(*added));
 
 	if (!added || note_number(p, w->number))
 		return -ENOMEM;
 	*added = (struct written){.w = *w};
 	for (uint64_t k = w->begin / PIECE; w->begin < w->end && k <= (w->end - 1) / PIECE; k++) {
 		struct piece *q = piece_of(p, w->owner, k, true);
-		struct row *r = q ? row_for(q, w) : NULL;
+		struct row *r = q ? row_for(p, q, w) : NULL;
 
-		if (!r || keep(r, (uint32_t)p->n))
+		if (!r || keep(p, r, (uint32_t)p->n))
 			return -ENOMEM;
 	}
 	p->n++;

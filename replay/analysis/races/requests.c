@@ -8,6 +8,7 @@
 
 #include "logd/base/opcodes.h"
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/log/large.h"
 #include "replay/analysis/races/borders.h"
 #include "replay/analysis/races/changed.h"
 #include "replay/analysis/races/fetches.h"
@@ -183,7 +184,7 @@ int sr_collect_posted(void *argument, const struct sr_posted *p)
 	uint32_t number;
 	int err = 0;
 
-	rq = sr_grow((void **)&c->requests, c->requests_n, &c->requests_room, sizeof(*rq));
+	rq = sr_large_grow((void **)&c->requests, c->requests_n, &c->requests_room, sizeof(*rq));
 	q = sr_collect_queue(c, p->rank, p->queue, is_ordered(p->type), &number);
 	if (!rq || !q)
 		return -ENOMEM;

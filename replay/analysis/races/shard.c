@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replay/analysis/log/arena.h"
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/keymap.h"
 #include "replay/analysis/races/conflicts.h"
@@ -66,7 +67,8 @@ struct sr_shard {
 	uint64_t pairs;
 	struct sr_keymap places; /* of a piece, in pieces */
 	struct sr_keymap keys;   /* that end, in keyed */
-		struct ring *rings;
+	struct sr_arena rows; /* and lists of them */
+	struct ring *rings;
 	size_t rings_n, rings_room;
 	struct piece *pieces;
 	size_t pieces_n, pieces_room;
@@ -205,10 +207,13 @@ static int add_row(struct sr_shard *h, struct list *p, uint32_t access, const st
 {
 	if (p->n == p->room) {
 		const uint32_t room = p->room ? 2 * p->room : 2;
-		struct row *more = realloc(p->rows, room * sizeof(*more));
+		struct row *more = sr_arena_get(&h->rows, room * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
+		if (p->n)
+			memcpy(more, p->rows, p->n * sizeof(*more));
+		sr_arena_put(&h->rows, p->rows, p->room * sizeof(*more));
 		p->rows = more;
 		p->room = room;
 	}
@@ -346,14 +351,15 @@ static int compare_all(struct sr_shard *h, const struct piece *p, const struct s
 }
 
 /* Where in a piece the access is kept; NULL: no memory. */
-static struct list *list_for(struct piece *p, const struct sr_access *a)
+static struct list *list_for(struct sr_shard *h, struct piece *p, const struct sr_access *a)
 {
 	if (!is_small(a))
 		return &p->wide;
 	if (!p->words) {
-		p->words = calloc(WORDS, sizeof(*p->words));
+		p->words = sr_arena_get(&h->rows, WORDS * sizeof(*p->words));
 		if (!p->words)
 			return NULL;
+		memset(p->words, 0, WORDS * sizeof(*p->words));
 	}
 	p->used |= UINT64_C(1) << word_of(a->begin);
 	return &p->words[word_of(a->begin)];
@@ -397,7 +403,7 @@ static int take_piece(struct sr_shard *h, uint32_t access, uint64_t number, uint
 {
 	const struct sr_access *b = &h->of->m->accesses[access];
 	struct piece *p = piece_of(h, key_of(b->owner, number));
-	struct list *list = p ? list_for(p, b) : NULL;
+	struct list *list = p ? list_for(h, p, b) : NULL;
 	int ret = list ? compare_all(h, p, b, number) : -ENOMEM;
 
 	return ret ? ret : add(h, list, access, b, origin, false);
@@ -416,24 +422,11 @@ struct sr_shard *sr_shard_new(const struct sr_shards *of, unsigned int number)
 	return h;
 }
 
-static void free_piece(struct piece *p)
-{
-	for (size_t i = 0; p->words && i < WORDS; i++)
-		free(p->words[i].rows);
-	free(p->words);
-	free(p->wide.rows);
-}
-
 void sr_shard_free(struct sr_shard *h)
 {
 	if (!h)
 		return;
-	for (size_t i = 0; i < h->pieces_n; i++)
-		free_piece(&h->pieces[i]);
-	for (size_t i = 0; i < h->keyed_n; i++) {
-		free(h->keyed[i].accesses.rows);
-		free(h->keyed[i].releases.rows);
-	}
+	sr_arena_free(&h->rows);
 	free(h->rings);
 	free(h->keyed);
 	free(h->pieces);
