@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +29,6 @@
 
 #define FOUND_RACES 1 /* the exit status */
 #define JOBS_MOST   256
-
-/* Arrays that are larger grow by moving pages, and are not copied.  (Left to itself malloc() comes to copy up to 32 MiB.) */
-#define MOVED_BYTES (1 << 20)
 
 struct options {
 	struct sr_trace_options common;
@@ -506,7 +502,6 @@ int sr_cmd_races(int argc, char **argv)
 
 	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
-	mallopt(M_MMAP_THRESHOLD, MOVED_BYTES);
 	if (sr_trace_open(&t, o.common.dir, &err))
 		return sr_fail("%s", err.text);
 	status = leaves_out(t, o.common.dir) ? SR_EXIT_FAILED : find(&o, t);

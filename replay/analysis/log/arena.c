@@ -3,7 +3,6 @@
 
 #include <stdint.h>
 
-#include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/large.h"
 
 /* Of a block that is as large, or larger, no cache line is shared. */
@@ -11,6 +10,7 @@
 
 #define LEAST_BLOCK 16u
 #define LEAST_CHUNK (32u << 10)
+#define CHUNK_MOST  (8u << 20)
 
 struct sr_arena_chunk {
 	struct sr_arena_chunk *next;
@@ -30,7 +30,7 @@ static unsigned int power_of(size_t bytes)
 /* As many bytes as there are already, up to what is given in huge pages. */
 static int add_chunk(struct sr_arena *a, size_t block)
 {
-	size_t bytes = a->total < LEAST_CHUNK ? LEAST_CHUNK : a->total < SR_GROW_HUGE ? a->total : SR_GROW_HUGE;
+	size_t bytes = a->total < LEAST_CHUNK ? LEAST_CHUNK : a->total < CHUNK_MOST ? a->total : CHUNK_MOST;
 	struct sr_arena_chunk *c;
 	uintptr_t at;
 

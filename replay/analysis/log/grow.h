@@ -22,14 +22,6 @@ static inline void sr_grow_advise(void *p, size_t bytes)
 	madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
-/* An array of a known size from malloc() or calloc(), which is about to be filled. */
-static inline void *sr_large(void *p, size_t bytes)
-{
-	if (p && bytes >= SR_GROW_HUGE)
-		sr_grow_advise(p, bytes);
-	return p;
-}
-
 /* Room for element n of *list, which has room for *room elements of `size` bytes; NULL: no memory. */
 static inline void *sr_grow(void **list, size_t n, size_t *room, size_t size)
 {

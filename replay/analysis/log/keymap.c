@@ -2,79 +2,76 @@
 #include "replay/analysis/log/keymap.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
-/*
- * Open addressing.  Nothing is ever removed: numbers that go away are few, or are used again.  Behind the slots is a bit for
- * each: is it used?
- */
+#include "replay/analysis/log/large.h"
+
+/* Open addressing.  Nothing is ever removed: numbers that go away are few, or are used again. */
 struct sr_keymap_slot {
-	uint64_t key, value;
+	uint64_t key, value; /* key 0: free */
 };
 
-static uint64_t *used_of(const struct sr_keymap *m, size_t slot)
-{
-	return (uint64_t *)(m->slots + m->room) + slot / 64;
-}
-
-static bool is_used(const struct sr_keymap *m, size_t slot)
-{
-	return *used_of(m, slot) >> slot % 64 & 1;
-}
-
 /* Where the key is, or is to be. */
-static size_t slot_of(const struct sr_keymap *m, uint64_t key)
+static struct sr_keymap_slot *slot_of(const struct sr_keymap *m, uint64_t key)
 {
 	size_t i = (key * 0x9e3779b97f4a7c15ull) >> 32 & (m->room - 1);
 
-	while (is_used(m, i) && m->slots[i].key != key)
+	while (m->slots[i].key && m->slots[i].key != key)
 		i = (i + 1) & (m->room - 1);
-	return i;
-}
-
-static void fill(struct sr_keymap *m, size_t slot, uint64_t key, uint64_t value)
-{
-	m->used += !is_used(m, slot);
-	*used_of(m, slot) |= UINT64_C(1) << slot % 64;
-	m->slots[slot] = (struct sr_keymap_slot){key, value};
+	return &m->slots[i];
 }
 
 static int grow(struct sr_keymap *m)
 {
-	struct sr_keymap bigger = {.room = m->room ? 2 * m->room : 64};
+	const size_t room = m->room ? 2 * m->room : 64;
+	struct sr_keymap bigger = {.slots = sr_large_zeroed(room, sizeof(*bigger.slots)), .room = room};
 
-	bigger.slots = calloc(1, bigger.room * sizeof(*bigger.slots) + bigger.room / 8);
 	if (!bigger.slots)
 		return -ENOMEM;
 	for (size_t i = 0; i < m->room; i++)
-		if (is_used(m, i))
-			fill(&bigger, slot_of(&bigger, m->slots[i].key), m->slots[i].key, m->slots[i].value);
-	free(m->slots);
-	*m = bigger;
+		if (m->slots[i].key)
+			*slot_of(&bigger, m->slots[i].key) = m->slots[i];
+	sr_large_free(m->slots, m->room, sizeof(*m->slots));
+	m->slots = bigger.slots;
+	m->room = room;
 	return 0;
 }
 
 int sr_keymap_put(struct sr_keymap *m, uint64_t key, uint64_t value)
 {
-	int err = 2 * m->used >= m->room ? grow(m) : 0;
+	struct sr_keymap_slot *slot;
 
-	if (!err)
-		fill(m, slot_of(m, key), key, value);
-	return err;
+	if (!key) {
+		m->used += !m->has_zero;
+		m->has_zero = true;
+		m->zero = value;
+		return 0;
+	}
+	if (2 * m->used >= m->room && grow(m))
+		return -ENOMEM;
+	slot = slot_of(m, key);
+	m->used += !slot->key;
+	*slot = (struct sr_keymap_slot){key, value};
+	return 0;
 }
 
 bool sr_keymap_get(const struct sr_keymap *m, uint64_t key, uint64_t *value)
 {
-	const size_t slot = m->room ? slot_of(m, key) : 0;
+	const struct sr_keymap_slot *slot;
 
-	if (!m->room || !is_used(m, slot))
+	if (!key) {
+		if (m->has_zero)
+			*value = m->zero;
+		return m->has_zero;
+	}
+	slot = m->room ? slot_of(m, key) : NULL;
+	if (!slot || !slot->key)
 		return false;
-	*value = m->slots[slot].value;
+	*value = slot->value;
 	return true;
 }
 
 void sr_keymap_free(struct sr_keymap *m)
 {
-	free(m->slots);
+	sr_large_free(m->slots, m->room, sizeof(*m->slots));
 	*m = (struct sr_keymap){0};
 }

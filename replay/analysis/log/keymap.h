@@ -13,6 +13,8 @@
 struct sr_keymap {
 	struct sr_keymap_slot *slots; /* zeroed: empty */
 	size_t room, used;
+	uint64_t zero; /* the value of key 0 */
+	bool has_zero;
 };
 
 /* The key of a number that each rank has its own of: an address, a word. */

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "replay/analysis/log/grow.h"
-
 #define HUGE_PAGE (UINT64_C(2) << 20)
 
 /* Where nothing else is, each behind the one before it.  The kernel takes another place if there is something. */
@@ -18,7 +16,7 @@
 
 static bool is_mapped(size_t room, size_t size)
 {
-	return room * size >= SR_GROW_HUGE;
+	return room * size >= SR_LARGE;
 }
 
 static size_t mapped(size_t room, size_t size)
@@ -44,6 +42,11 @@ void *sr_large_make(size_t n, size_t size)
 		return NULL;
 	madvise(at, mapped(n, size), MADV_HUGEPAGE);
 	return at;
+}
+
+void *sr_large_zeroed(size_t n, size_t size)
+{
+	return is_mapped(n, size) ? sr_large_make(n, size) : calloc(n + 1, size);
 }
 
 void sr_large_free(void *list, size_t room, size_t size)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/log/large.h"
 #include "replay/analysis/races/ready.h"
 
 /* Numbers that are compared at once. */
@@ -80,11 +81,6 @@ struct sr_race_clocks {
 	int error;
 };
 
-static void *zeroed(size_t n, size_t size)
-{
-	return sr_large(calloc(n, size), n * size);
-}
-
 struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m)
 {
 	struct sr_race_clocks *c = calloc(1, sizeof(*c));
@@ -92,9 +88,9 @@ struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m)
 	if (!c)
 		return NULL;
 	c->m = m;
-	c->stamps = zeroed(m->moments_n + 1, sizeof(*c->stamps));
-	c->places = zeroed(m->moments_n + 1, sizeof(*c->places));
-	c->ready.at = malloc((m->moments_n + 1) * sizeof(*c->ready.at));
+	c->stamps = sr_large_zeroed(m->moments_n + 1, sizeof(*c->stamps));
+	c->places = sr_large_zeroed(m->moments_n + 1, sizeof(*c->places));
+	c->ready.at = sr_large_make(m->moments_n + 1, sizeof(*c->ready.at));
 	c->first_chain = malloc((m->lanes_n + 1) * sizeof(*c->first_chain));
 	c->arriving_n = 1;
 	if (!c->stamps || !c->places || !c->ready.at || !c->first_chain || !sr_grow((void **)&c->arriving, 0, &c->arriving_room, sizeof(*c->arriving))) {
@@ -162,9 +158,9 @@ void sr_race_clocks_free(struct sr_race_clocks *c)
 	drop_clock(c, c->now.clock);
 	free_spare(c);
 	free(c->arriving);
-	free(c->stamps);
-	free(c->places);
-	free(c->ready.at);
+	sr_large_free(c->stamps, c->m->moments_n + 1, sizeof(*c->stamps));
+	sr_large_free(c->places, c->m->moments_n + 1, sizeof(*c->places));
+	sr_large_free(c->ready.at, c->m->moments_n + 1, sizeof(*c->ready.at));
 	free(c->first_chain);
 	free(c->chains);
 	free(c);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replay/analysis/log/large.h"
+
 /*
  * Moments have places here, in an order in which those that come before others are before them (but for orders that contradict
  * each other): a question is one pass over all that come before or after.
@@ -65,7 +67,7 @@ static uint8_t sort_of(const struct sr_moment_order *o)
 static bool place_moments(struct sr_race_doubts *d)
 {
 	const struct sr_race_model *m = &d->r->model;
-	uint32_t *waits = malloc((m->moments_n + 1) * sizeof(*waits));
+	uint32_t *waits = sr_large_make(m->moments_n + 1, sizeof(*waits));
 	size_t placed = 0, next = 0, open = 0;
 
 	if (!waits)
@@ -94,7 +96,7 @@ static bool place_moments(struct sr_race_doubts *d)
 			d->moment[placed++] = to;
 		}
 	}
-	free(waits);
+	sr_large_free(waits, m->moments_n + 1, sizeof(*waits));
 	return true;
 }
 
@@ -139,12 +141,12 @@ struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r)
 	if (!d)
 		return NULL;
 	d->r = r;
-	d->place = malloc((m->moments_n + 1) * sizeof(*d->place));
-	d->moment = malloc((m->moments_n + 1) * sizeof(*d->moment));
-	d->first = calloc(m->moments_n + 2, sizeof(*d->first));
-	d->from = malloc((m->orders_n + 1) * sizeof(*d->from));
-	d->sorts = malloc(m->orders_n + 1);
-	d->marks = malloc(m->moments_n + 1);
+	d->place = sr_large_make(m->moments_n + 1, sizeof(*d->place));
+	d->moment = sr_large_make(m->moments_n + 1, sizeof(*d->moment));
+	d->first = sr_large_zeroed(m->moments_n + 2, sizeof(*d->first));
+	d->from = sr_large_make(m->orders_n + 1, sizeof(*d->from));
+	d->sorts = sr_large_make(m->orders_n + 1, sizeof(*d->sorts));
+	d->marks = sr_large_make(m->moments_n + 1, sizeof(*d->marks));
 	for (size_t i = 0; i < r->borders_n; i++)
 		d->ranks = r->borders[i].rank >= d->ranks ? r->borders[i].rank + 1 : d->ranks;
 	d->tried = malloc(d->ranks + 1);
@@ -163,15 +165,17 @@ struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r)
 
 void sr_race_doubts_free(struct sr_race_doubts *d)
 {
+	const struct sr_race_model *m = d ? &d->r->model : NULL;
+
 	if (!d)
 		return;
-	free(d->place);
-	free(d->moment);
-	free(d->first);
-	free(d->from);
-	free(d->sorts);
+	sr_large_free(d->place, m->moments_n + 1, sizeof(*d->place));
+	sr_large_free(d->moment, m->moments_n + 1, sizeof(*d->moment));
+	sr_large_free(d->first, m->moments_n + 2, sizeof(*d->first));
+	sr_large_free(d->from, m->orders_n + 1, sizeof(*d->from));
+	sr_large_free(d->sorts, m->orders_n + 1, sizeof(*d->sorts));
 	free(d->backward);
-	free(d->marks);
+	sr_large_free(d->marks, m->moments_n + 1, sizeof(*d->marks));
 	free(d->tried);
 	for (size_t i = 0; d->beside && i < d->r->borders_n; i++)
 		free(d->beside[i]);

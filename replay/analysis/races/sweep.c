@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/log/large.h"
 #include "replay/analysis/races/clocks.h"
 #include "replay/analysis/races/found.h"
 #include "replay/analysis/races/shard.h"
@@ -262,7 +263,7 @@ static bool index_accesses(struct sweeping *w)
 {
 	const struct sr_race_model *m = w->m;
 
-	w->of_moment = sr_large(malloc((m->moments_n + 1) * sizeof(*w->of_moment)), m->moments_n * sizeof(*w->of_moment));
+	w->of_moment = sr_large_make(m->moments_n + 1, sizeof(*w->of_moment));
 	if (!w->of_moment)
 		return false;
 	for (size_t i = 0; i < m->moments_n; i++)
@@ -299,7 +300,7 @@ static void release(struct sweeping *w)
 		}
 	}
 	free(w->batches);
-	free(w->of_moment);
+	sr_large_free(w->of_moment, w->m->moments_n + 1, sizeof(*w->of_moment));
 	sr_race_clocks_free(w->clocks);
 	sr_shards_free(&w->shards);
 	pthread_mutex_destroy(&w->lock);
