@@ -123,7 +123,11 @@ void sr_signal_stack_begin(struct sr_signal_stack *s)
 	if (kernel_altstack(&own, &s->program)) {
 		give_spare(s->own);
 		use_none(s);
+		return;
 	}
+	/* An exec takes the stack of the image before, but leaves its flag: that of this stack. */
+	if (!s->program.ss_size)
+		s->program.ss_flags = SS_DISABLE;
 }
 
 stack_t sr_signal_stack_for(const struct sr_signal_stack *s, uintptr_t sp)

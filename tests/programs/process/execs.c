@@ -265,6 +265,7 @@ static const struct {
 /* The variables too, where the image before has chosen them. */
 static int say_after(const char *what)
 {
+	stack_t stack = {0};
 	sigset_t set;
 	int n = 0;
 
@@ -274,6 +275,8 @@ static int say_after(const char *what)
 	for (char **at = environ; at && *at; at++)
 		if (!strncmp(*at, "SREPLAY_IMAGE", 13) || n < 3)
 			printf("variable %s\n", *at);
+	sigaltstack(NULL, &stack);
+	printf("a stack for signals: flags %x\n", (unsigned int)stack.ss_flags);
 	sigpending(&set);
 	printf("SIGUSR1 %s, SIGUSR2 %s\n", sigismember(&set, SIGUSR1) ? "pending" : "not pending",
 	       signal(SIGUSR2, SIG_DFL) == SIG_IGN ? "ignored" : "not ignored");
