@@ -328,10 +328,11 @@ static void jumps_from_loops(void)
 
 	set_flags(SIGALRM, (void (*)(int, siginfo_t *, void *))(uintptr_t)leave_loop, 0);
 	for (volatile int i = 0; i < 10; i++) {
-		ualarm(i % 2 ? 15000 : 1000, 0);
-		if (!sigsetjmp(out_of_loop, 1))
+		if (!sigsetjmp(out_of_loop, 1)) {
+			ualarm(i % 2 ? 15000 : 1000, 0);
 			for (;;)
 				n++;
+		}
 		printf("%llu\n", (unsigned long long)n);
 	}
 }
