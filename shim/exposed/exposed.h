@@ -62,6 +62,12 @@ void *sr_exposed_backing_place(const void *addr);
 /* Handles a SIGSEGV.  True: it was about an exposed page, and the thread may go on. */
 bool sr_exposed_fault(siginfo_t *info, ucontext_t *uc);
 
+/*
+ * The process ends, and this thread, which may be in the handler and have the lock, writes out what the program has printed: what it
+ * still accesses is opened, and nothing else.
+ */
+void sr_exposed_end(void);
+
 /* Frees the timer and the stack that the calling thread has here, until it faults again. */
 void sr_exposed_thread_ends(void);
 
@@ -173,6 +179,8 @@ bool sr_exposed_is_in_no_region(const void *addr, size_t length);
  * too, until no region has them any more.
  */
 void sr_exposed_keep_values(const void *addr, size_t length);
+/* Have the bytes in exposed pages changed since the program last saw them, or may they have? */
+bool sr_exposed_has_news(const void *addr, size_t length);
 bool sr_exposed_keeps_values(const void *addr);
 /*
  * Other processes store there, and the program may wait for that in front of or behind stores of its own, with no call in

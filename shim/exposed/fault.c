@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fault.c: a load or store of the program's met a page that is not open: what is to be done. */
+#include <sys/mman.h>
+
 #include "shim/exposed/access.h"
 #include "shim/exposed/exposed.h"
 #include "shim/exposed/page/event.h"
@@ -444,8 +446,21 @@ static void look_ahead(void)
 		exposed_self.quiet_until = hooks.quiet_until(exposed_self.fault);
 }
 
+void sr_exposed_end(void)
+{
+	exposed_self.ends = true;
+}
+
+static bool open_at_end(const struct page *p, uintptr_t addr)
+{
+	return p->state != PAGE_NONE && !map_protect(addr & PAGE_MASK, PROT_READ | PROT_WRITE);
+}
+
 static void fault_at_probe(ucontext_t *uc, uintptr_t addr, bool write)
 {
+	/* The copy of the access faults, and opens the page. */
+	if (exposed_self.ends)
+		return;
 	exposed_lock(NULL);
 	replay_tick();
 	exposed_self.by_jump = true;
@@ -483,6 +498,8 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 	p = info->si_code > 0 ? page_at(addr) : NULL;
 	if (!p)
 		return false;
+	if (exposed_self.ends)
+		return open_at_end(p, addr);
 	watched = __builtin_expect(is_watched_load(uc, addr), 0);
 	if (watched)
 		watched_load_begins(uc, addr);

@@ -327,6 +327,23 @@ void sr_exposed_keep_values(const void *addr, size_t length)
 	each_used(addr, length, keep_values);
 }
 
+bool sr_exposed_has_news(const void *addr, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
+	uint64_t mask, *keep = mask_to_keep(&mask);
+	bool has_news = false;
+
+	exposed_lock(keep);
+	for (; !has_news && at < end; at = stop) {
+		const struct page *p = page_at(at);
+
+		stop = end_of_piece(at, end);
+		has_news = page_is_exposed(at) && (!p->shadow_valid || !is_equal(shadow_of(at), backing_of(p, at), stop - at));
+	}
+	exposed_unlock(keep);
+	return has_news;
+}
+
 static void meet(struct page *p)
 {
 	p->meets = true;

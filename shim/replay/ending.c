@@ -19,8 +19,10 @@ void __attribute__((noreturn)) sr_replay_end(enum sr_replay_outcome outcome, int
 	atomic_compare_exchange_strong_explicit(&sr_replay_page->outcome, &running, outcome,
 						memory_order_release, memory_order_relaxed);
 	/* A developer wants to see what the program printed before.  An exec drops it. */
-	if (outcome != SR_REPLAY_DIED && outcome != SR_REPLAY_EXECUTED)
+	if (outcome != SR_REPLAY_DIED && outcome != SR_REPLAY_EXECUTED) {
+		sr_exposed_end();
 		fflush(stdout);
+	}
 	for (;;)
 		sr_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }

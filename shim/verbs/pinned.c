@@ -15,7 +15,9 @@
 #include "shim/core/order.h"
 #include "shim/core/thread.h"
 #include "shim/memory/heap.h"
+#include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/compared.h"
+#include "shim/verbs/objects.h"
 #include "shim/verbs/regions.h"
 
 /* Upper limits of the bytes behind a pointer: to a path, to an array element. */
@@ -44,6 +46,28 @@ static bool has_room(struct sr_pinned *p)
 	return true;
 }
 
+/*
+ * With --order, what loads find in registered memory is left out as what members have sent.  What a call puts there is not that, and
+ * no store of the program's either.
+ */
+static bool may_be_left_out(const struct sr_pinned *p, const void *addr, size_t length)
+{
+	return sr_leaves_out && !p->outputs && !sr_exposed_is_in_no_region(addr, length);
+}
+
+/* A peer may READ it before the call ends. */
+static void call_may_write(const struct sr_pinned *p, const void *addr, size_t length)
+{
+	if (may_be_left_out(p, addr, length))
+		sr_clocks_unwatched();
+}
+
+static void call_has_written(const struct sr_pinned *p, const void *addr, size_t length)
+{
+	if (may_be_left_out(p, addr, length) && sr_exposed_has_news(addr, length))
+		sr_exposed_keep_values(addr, length);
+}
+
 /* An alias leaves the page protected; other threads would notice if it were not. */
 static bool alias(struct sr_pinned *p, uint64_t *argument, size_t length)
 {
@@ -51,6 +75,7 @@ static bool alias(struct sr_pinned *p, uint64_t *argument, size_t length)
 
 	if (!addr)
 		return false;
+	call_may_write(p, (void *)*argument, length);
 	p->pieces[p->n++] = (struct iovec){addr, length};
 	*argument = (uintptr_t)addr;
 	return true;
@@ -75,6 +100,7 @@ static bool bounce(struct sr_pinned *p, uint64_t *argument, size_t length)
 	b->length = length;
 	b->argument = argument;
 	b->addr = (void *)*argument;
+	call_may_write(p, b->addr, length);
 	sr_exposed_copy(b->addr, b->before, length);
 	memcpy(b->copy, b->before, length);
 	*argument = (uintptr_t)b->copy;
@@ -82,7 +108,7 @@ static bool bounce(struct sr_pinned *p, uint64_t *argument, size_t length)
 }
 
 /* Where the call wrote the same as before, nothing need be copied; beside, peers may have written meanwhile. */
-static void end_bounce(struct sr_bounce *b)
+static void end_bounce(const struct sr_pinned *p, struct sr_bounce *b)
 {
 	size_t from = 0, to;
 
@@ -95,6 +121,7 @@ static void end_bounce(struct sr_bounce *b)
 			;
 		sr_exposed_pin((char *)b->addr + from, to - from);
 		memcpy((char *)b->addr + from, b->copy + from, to - from);
+		call_has_written(p, (char *)b->addr + from, to - from);
 		sr_exposed_unpin((char *)b->addr + from, to - from);
 	}
 	*b->argument = (uintptr_t)b->addr;
@@ -217,6 +244,7 @@ static void pin(struct sr_pinned *p, const void *addr, size_t length)
 {
 	if (!addr || length >= LENGTH_LIMIT || !sr_exposed_touches(addr, length) || !has_room(p))
 		return;
+	call_may_write(p, addr, length);
 	p->pieces[p->n++] = (struct iovec){(void *)addr, length};
 	sr_exposed_pin(addr, length);
 }
@@ -398,6 +426,7 @@ static void end_alias(struct sr_pinned *p, const struct iovec *piece)
 	for (uint32_t i = 0; i < p->arguments_n; i++)
 		if (p->arguments[i] == (uintptr_t)piece->iov_base)
 			p->arguments[i] = addr;
+	call_has_written(p, (void *)addr, piece->iov_len);
 	if (p->wakes)
 		wake_at(addr, piece->iov_len);
 }
@@ -405,7 +434,7 @@ static void end_alias(struct sr_pinned *p, const struct iovec *piece)
 void sr_regions_unpin(struct sr_pinned *p)
 {
 	if (p->bounce.copy)
-		end_bounce(&p->bounce);
+		end_bounce(p, &p->bounce);
 	if (p->output.memory)
 		end_output_copy(&p->output);
 	if (!p->n)
@@ -413,10 +442,12 @@ void sr_regions_unpin(struct sr_pinned *p)
 	while (p->n--) {
 		const struct iovec *piece = &p->pieces[p->n];
 
-		if (sr_exposed_is_alias(piece->iov_base))
+		if (sr_exposed_is_alias(piece->iov_base)) {
 			end_alias(p, piece);
-		else
+		} else {
+			call_has_written(p, piece->iov_base, piece->iov_len);
 			sr_exposed_unpin(piece->iov_base, piece->iov_len);
+		}
 	}
 	p->n = 0;
 	if (p->pieces != p->few)

@@ -34,6 +34,7 @@ struct exposed_thread {
 	uint32_t row;         /* stores in a row ... */
 	uintptr_t row_page; /* ... to this page */
 	bool silent; /* within a call */
+	bool ends;   /* see sr_exposed_end() */
 	bool by_jump; /* the handler was called by a probe */
 	uint64_t fault;
 	uint64_t quiet_until; /* replay: no event comes before this fault */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * storage.c: a storage server: what a rank puts into its peers' memory comes from a file or a socket, by io_uring or libaio,
- * right into registered memory.
+ * storage.c: a storage server: what a rank puts into its peers' memory comes from a file, a socket or another process, by a system
+ * call, io_uring or libaio, right into registered memory.
  *
  *   storage [CASE [ROUNDS]]
  *
  * In each round a rank reads BLOCKS blocks, half of them into memory that its peers can reach, and puts each into the next
- * rank's memory, and a number behind them.  What is read next depends on all that has come.
+ * rank's memory, and a number behind them.  It looks at what it has read, too.  What is read next depends on all that has come.
  */
 #include <liburing.h>
 #include <linux/aio_abi.h>
@@ -116,6 +116,42 @@ static void by_aio(void)
 		CHECK(events[i].res == BLOCK);
 }
 
+/* Half by half: the kernel gets both lists. */
+static void by_preadv(void)
+{
+	for (int i = 0; i < BLOCKS; i++) {
+		struct iovec list[2] = {{buffers[i], 1000}, {buffers[i] + 1000, BLOCK - 1000}};
+
+		CHECK(i % 2 ? pread(file, buffers[i], BLOCK, place(i)) == BLOCK : preadv(file, list, 2, place(i)) == BLOCK);
+	}
+}
+
+static void by_recvmsg(void)
+{
+	uint8_t bytes[BLOCK];
+
+	for (int i = 0; i < BLOCKS; i++) {
+		struct iovec list[2] = {{buffers[i], 1000}, {buffers[i] + 1000, BLOCK - 1000}};
+		struct msghdr message = {.msg_iov = list, .msg_iovlen = 2};
+
+		CHECK(getrandom(bytes, BLOCK, 0) == BLOCK && write(ends[1], bytes, BLOCK) == BLOCK);
+		CHECK(recvmsg(ends[0], &message, MSG_WAITALL) == BLOCK);
+	}
+}
+
+/* From where another process may be, as a library's shared memory transport does. */
+static void by_process_vm_readv(void)
+{
+	static uint8_t bytes[BLOCK];
+
+	for (int i = 0; i < BLOCKS; i++) {
+		struct iovec here = {buffers[i], BLOCK}, there = {bytes, BLOCK};
+
+		CHECK(pread(file, bytes, BLOCK, place(i)) == BLOCK);
+		CHECK(process_vm_readv(getpid(), &here, 1, &there, 1, 0) == BLOCK);
+	}
+}
+
 static void set_up(const struct pgas_case *of)
 {
 	uint8_t *exposed = pgas_shared(BLOCKS / 2 * BLOCK), *plain = pgas_private(BLOCKS / 2 * BLOCK);
@@ -133,11 +169,10 @@ static void set_up(const struct pgas_case *of)
 	CHECK(of->run != by_read_fixed || !io_uring_register_buffers(&ring, list, BLOCKS));
 }
 
-static void see(const struct inbox *b)
+static void see(const uint8_t *block)
 {
-	for (int i = 0; i < BLOCKS; i++)
-		for (int k = 0; k < BLOCK; k++)
-			hash = (hash ^ b->blocks[i][k]) * 0x100000001b3ull;
+	for (int k = 0; k < BLOCK; k++)
+		hash = (hash ^ block[k]) * 0x100000001b3ull;
 }
 
 static void round_of(const struct pgas_case *of, uint64_t round)
@@ -146,17 +181,21 @@ static void round_of(const struct pgas_case *of, uint64_t round)
 
 	of->run();
 	for (int i = 0; i < BLOCKS; i++)
+		see(buffers[i]);
+	for (int i = 0; i < BLOCKS; i++)
 		pgas_start_put(next, box->blocks[i], buffers[i], BLOCK);
 	*number = round;
 	pgas_start_put(next, &box->round, number, sizeof(*number));
 	pgas_wait_for(&box->round, round);
-	see(box);
+	for (int i = 0; i < BLOCKS; i++)
+		see(box->blocks[i]);
 	pgas_quiet();
 	pgas_barrier();
 }
 
 static const struct pgas_case cases[] = {
-    {"read", by_read}, {"readv", by_readv}, {"read_fixed", by_read_fixed}, {"recv", by_recv}, {"aio", by_aio}};
+    {"read", by_read}, {"readv", by_readv}, {"read_fixed", by_read_fixed}, {"recv", by_recv}, {"aio", by_aio},
+    {"preadv", by_preadv}, {"recvmsg", by_recvmsg}, {"process_vm_readv", by_process_vm_readv}};
 
 int main(int argc, char **argv)
 {
