@@ -466,7 +466,8 @@ static bool find_with_given(struct search *s)
 {
 	gather(s);
 	s->part = UINT32_MAX;
-	if (s->passed && is_own(s))
+	/* Of a large region's pages the recorder does not know what is there at first: it may be as the program has left it. */
+	if ((s->passed || !s->writers) && is_own(s))
 		return true;
 	if (!s->writers)
 		return false;
