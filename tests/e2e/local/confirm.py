@@ -186,7 +186,7 @@ def reasons(tap, directory):
     bare = whole[:7] + whole[10:] # without the recorder of each rank
     for text, command, expected in (("no rank has a recorder", bare, "rank 1 was not recorded, only 1 of the 3 ranks"),
                                     ("too few ranks", job(out, words, 2, trace), "had 2 ranks, the recording 3"),
-                                    ("another program", job(out, ["races", "write-write-none"], 3, trace), "never came to the place of a before it ended"),
+                                    ("another program", job(out, ["nqueens", "6", "2"], 3, trace), "never came to the place of a: run the same program"),
                                     ("no job", ["true"], "it has to be the line that starts the job")):
         status, found, err = run([SOFTDEV, "--", SREPLAY, "confirm", "--json", "--live-files", "--order", "ab", "--tries", "1", trace, "--"] + command, SECONDS)
         why = [w for line in found.decode().splitlines() for w in json.loads(line)["confirmation"]["orders"][0]["why_not"]]
