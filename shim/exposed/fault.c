@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fault.c: a load or store of the program's met a page that is not open: what is to be done. */
-#include <sys/mman.h>
-
 #include "shim/exposed/access.h"
 #include "shim/exposed/exposed.h"
 #include "shim/exposed/page/event.h"
@@ -451,9 +449,13 @@ void sr_exposed_end(void)
 	exposed_self.ends = true;
 }
 
-static bool open_at_end(const struct page *p, uintptr_t addr)
+/* As if it were passed through, but unrecorded.  Without the lock, which this thread may have, and which it will not come to release. */
+static bool open_at_end(struct page *p, uintptr_t user)
 {
-	return p->state != PAGE_NONE && !map_protect(addr & PAGE_MASK, PROT_READ | PROT_WRITE);
+	if (p->state == PAGE_NONE || map_through(user, user + PAGE))
+		return false;
+	p->state = PAGE_PASS_THROUGH;
+	return true;
 }
 
 static void fault_at_probe(ucontext_t *uc, uintptr_t addr, bool write)
@@ -499,7 +501,7 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 	if (!p)
 		return false;
 	if (exposed_self.ends)
-		return open_at_end(p, addr);
+		return open_at_end(p, addr & PAGE_MASK);
 	watched = __builtin_expect(is_watched_load(uc, addr), 0);
 	if (watched)
 		watched_load_begins(uc, addr);

@@ -11,6 +11,15 @@
 #include "shim/replay/own.h"
 #include "shim/replay/tickets.h"
 
+/* A developer wants to see what the program printed before.  The kernel finds exposed memory protected: looking at it opens it. */
+static void show_printed(void)
+{
+	sr_exposed_end();
+	for (const volatile char *p = stdout->_IO_write_base; p < stdout->_IO_write_ptr; p++)
+		(void)*p;
+	fflush(stdout);
+}
+
 void __attribute__((noreturn)) sr_replay_end(enum sr_replay_outcome outcome, int status)
 {
 	uint32_t running = SR_REPLAY_RUNNING;
@@ -18,11 +27,9 @@ void __attribute__((noreturn)) sr_replay_end(enum sr_replay_outcome outcome, int
 	/* The first outcome stays.  Release: a process that sees the outcome sees the report. */
 	atomic_compare_exchange_strong_explicit(&sr_replay_page->outcome, &running, outcome,
 						memory_order_release, memory_order_relaxed);
-	/* A developer wants to see what the program printed before.  An exec drops it. */
-	if (outcome != SR_REPLAY_DIED && outcome != SR_REPLAY_EXECUTED) {
-		sr_exposed_end();
-		fflush(stdout);
-	}
+	/* An exec drops what was printed. */
+	if (outcome != SR_REPLAY_DIED && outcome != SR_REPLAY_EXECUTED)
+		show_printed();
 	for (;;)
 		sr_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }

@@ -40,8 +40,12 @@ static void begin_store(void)
 	atomic_fetch_add(&own_clock, 1);
 }
 
+void (*in_handler)(void);
+
 static void note(const struct sr_exposed_event *e)
 {
+	if (in_handler)
+		in_handler();
 	for (uint32_t i = 0; i < e->values_n; i++) {
 		last.addr = e->values[i].addr;
 		last.length = e->values[i].length;

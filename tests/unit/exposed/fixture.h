@@ -24,6 +24,9 @@ extern volatile uint64_t values; /* counted in the handler */
 extern _Atomic uint64_t nics_clock, own_clock;
 extern uint64_t clock_seen;
 
+/* Called in the handler, with each event, unless it is NULL. */
+extern void (*in_handler)(void);
+
 /* Are unregistered bytes beside a region the program's own? */
 extern bool own;
 

@@ -350,6 +350,39 @@ static void a_page_that_held_still_is_told_from_a_word(void **state)
 	sr_exposed_remove(p, PAGE);
 }
 
+static volatile uint8_t *printed;
+static uint8_t shown;
+
+/* As a replay does that has found a difference. */
+static void end_in_handler(void)
+{
+	in_handler = NULL;
+	sr_exposed_end();
+	shown = *printed;
+}
+
+static void *load_byte(void *p)
+{
+	return (void *)(uintptr_t)*(volatile uint8_t *)p;
+}
+
+static void memory_is_open_to_a_thread_that_ends_in_the_handler(void **state)
+{
+	uint8_t *p = memory(2);
+	pthread_t program;
+
+	printed = p + PAGE;
+	*printed = 'x';
+	assert_int_equal(sr_exposed_add(p, 2 * PAGE), SR_EXPOSED_OK);
+	write_by_nic(p, "y", 1);
+	in_handler = end_in_handler;
+	pthread_create(&program, NULL, load_byte, p);
+	pthread_join(program, NULL);
+	assert_null(in_handler);
+	assert_int_equal(shown, 'x');
+	sr_exposed_remove(p, 2 * PAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -362,6 +395,7 @@ int main(void)
 	    cmocka_unit_test(a_checksum_is_of_what_is_known),
 	    cmocka_unit_test(pages_that_are_filled_pass_through_together),
 	    cmocka_unit_test(a_page_that_held_still_is_told_from_a_word),
+	    cmocka_unit_test(memory_is_open_to_a_thread_that_ends_in_the_handler),
 	};
 
 	return cmocka_run_group_tests_name("moments", tests, set_up, NULL);
