@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/large.h"
 
 /* Accesses are sorted in their place as long as each is moved over so many others, on average. */
@@ -16,15 +15,15 @@ void sr_model_free(struct sr_race_model *m)
 	sr_large_free(m->moments, m->moments_room, sizeof(*m->moments));
 	sr_large_free(m->orders, m->orders_room, sizeof(*m->orders));
 	sr_large_free(m->choices, m->choices_room, sizeof(*m->choices));
-	free(m->lanes);
+	sr_large_free(m->lanes, m->lanes_room, sizeof(*m->lanes));
 	sr_large_free(m->accesses, m->accesses_room, sizeof(*m->accesses));
-	free(m->held);
+	sr_large_free(m->held, m->held_room, sizeof(*m->held));
 	*m = (struct sr_race_model){0};
 }
 
 uint32_t sr_model_lane(struct sr_race_model *m, bool is_loose)
 {
-	struct sr_lane *l = sr_grow((void **)&m->lanes, m->lanes_n, &m->lanes_room, sizeof(*l));
+	struct sr_lane *l = sr_large_grow((void **)&m->lanes, m->lanes_n, &m->lanes_room, sizeof(*l));
 
 	if (!l) {
 		m->is_full = true;
@@ -243,7 +242,7 @@ int sr_model_hold(struct sr_race_model *m, const uint32_t *locks, size_t n)
 	const size_t last = m->held_n ? m->held_n : 1;
 
 	for (size_t i = m->held_n; i <= last + n; i++) {
-		uint32_t *at = sr_grow((void **)&m->held, m->held_n, &m->held_room, sizeof(*at));
+		uint32_t *at = sr_large_grow((void **)&m->held, m->held_n, &m->held_room, sizeof(*at));
 
 		if (!at)
 			return -ENOMEM;
