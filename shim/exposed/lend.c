@@ -85,19 +85,40 @@ void sr_exposed_copy(const void *addr, void *to, size_t length)
 	}
 }
 
-bool sr_exposed_is_in_no_region(const void *addr, size_t length)
+/* Is it so of the bytes in each page?  The page is NULL if none of its neighbours was ever exposed. */
+static bool all_pieces(const void *addr, size_t length, bool (*is_so)(const struct page *p, uintptr_t at, size_t n))
 {
 	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
 	uint64_t mask, *keep = mask_to_keep(&mask);
-	bool is_free = true;
+	bool all = true;
 
 	exposed_lock(keep);
-	for (; is_free && at < end; at = stop) {
+	for (; all && at < end; at = stop) {
 		stop = end_of_piece(at, end);
-		is_free = page_is_exposed(at) && is_in_no_region(page_at(at), at, stop - at);
+		all = is_so(page_at(at), at, stop - at);
 	}
 	exposed_unlock(keep);
-	return is_free;
+	return all;
+}
+
+static bool is_exposed_in_no_region(const struct page *p, uintptr_t at, size_t n)
+{
+	return page_is_exposed(at) && is_in_no_region(p, at, n);
+}
+
+bool sr_exposed_is_in_no_region(const void *addr, size_t length)
+{
+	return all_pieces(addr, length, is_exposed_in_no_region);
+}
+
+static bool is_as_last_seen(const struct page *p, uintptr_t at, size_t n)
+{
+	return !page_is_exposed(at) || (p->shadow_valid && is_equal(shadow_of(at), backing_of(p, at), n));
+}
+
+bool sr_exposed_has_news(const void *addr, size_t length)
+{
+	return !all_pieces(addr, length, is_as_last_seen);
 }
 
 bool sr_exposed_copy_unregistered(const void *addr, void *to, size_t length)
@@ -325,23 +346,6 @@ static void keep_values(struct page *p)
 void sr_exposed_keep_values(const void *addr, size_t length)
 {
 	each_used(addr, length, keep_values);
-}
-
-bool sr_exposed_has_news(const void *addr, size_t length)
-{
-	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
-	uint64_t mask, *keep = mask_to_keep(&mask);
-	bool has_news = false;
-
-	exposed_lock(keep);
-	for (; !has_news && at < end; at = stop) {
-		const struct page *p = page_at(at);
-
-		stop = end_of_piece(at, end);
-		has_news = page_is_exposed(at) && (!p->shadow_valid || !is_equal(shadow_of(at), backing_of(p, at), stop - at));
-	}
-	exposed_unlock(keep);
-	return has_news;
 }
 
 static void meet(struct page *p)
