@@ -30,6 +30,7 @@ struct sr_opened_file {
 	uint64_t key;  /* the same for the same file, whatever its names */
 	uint64_t size; /* after it was opened */
 	bool own;      /* the program had it open for writing before, or has truncated it */
+	bool shared;   /* other ranks of the job may write it as well: what is read there is recorded (sr_fd_capture_file) */
 	/* Its full path, without links; of regular files and directories.  "": too long. */
 	char path[320];
 };

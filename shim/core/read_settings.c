@@ -77,21 +77,23 @@ static int refuse_renamed(void)
 	return 0;
 }
 
+static const char *launchers_rank(void)
+{
+	for (size_t i = 0; i < SR_LAUNCHER_RANKS; i++)
+		if (sr_variable(sr_launcher_ranks[i]))
+			return sr_launcher_ranks[i];
+	return NULL;
+}
+
 static int read_launchers_rank(struct sr_settings *s)
 {
 	const struct sr_setting *rank = &sr_setting_table[SR_SETTING_RANK];
+	const char *variable = launchers_rank();
 
-	if (sr_variable(rank->variable))
+	s->of_job = variable;
+	if (!variable || sr_variable(rank->variable) || sr_setting_parse(rank, sr_variable(variable), s))
 		return 0;
-	for (size_t i = 0; i < SR_LAUNCHER_RANKS; i++) {
-		const char *text = sr_variable(sr_launcher_ranks[i]);
-
-		if (text && !sr_setting_parse(rank, text, s))
-			return refuse(rank, sr_launcher_ranks[i], text);
-		if (text)
-			return 0;
-	}
-	return 0;
+	return refuse(rank, variable, sr_variable(variable));
 }
 
 /* Members are numbered in the order of the list. */

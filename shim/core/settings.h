@@ -63,6 +63,7 @@ struct sr_settings {
 
 	/* Derived from the settings. */
 	bool threads_auto; /* `threads` was chosen for the program */
+	bool of_job; /* a launcher has given the rank */
 	bool in_group;
 	int member;  /* the process's number in the group; -1: too high for clocks */
 	int members; /* size of the group; 0: the settings do not say */

@@ -106,6 +106,14 @@ void sr_fd_release(int fd)
 	note_change(fd);
 }
 
+void sr_fd_found_file(int fd, bool shared)
+{
+	if (shared)
+		sr_fd_capture_file(fd);
+	else
+		sr_fd_release(fd);
+}
+
 void sr_fd_share(int from, int to)
 {
 	if (from == to)

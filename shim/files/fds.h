@@ -31,6 +31,8 @@ void sr_fd_release(int fd);
  * program writes, but what the program reads there comes from the trace.
  */
 void sr_fd_capture_file(int fd);
+/* The descriptor leads to a file.  Do other processes write it, too?  Else it is not captured. */
+void sr_fd_found_file(int fd, bool shared);
 /* Is it captured so? */
 bool sr_fd_is_captured_file(int fd);
 /* Is it captured, with a placeholder in a replay? */

@@ -34,14 +34,14 @@ struct seen {
 };
 
 static struct sr_client *daemon_client; /* NULL: nothing is recorded */
-static bool keep_content;
+static bool keep_content, of_job;
 static int64_t began;     /* the recording: ns since the epoch */
 static struct sr_map all; /* struct seen, by the file's key */
 static atomic_uint notes;
 static atomic_bool complained, has_children, has_moved;
 static atomic_bool may_be_unheld; /* a small file: the daemon holds it open when it has its record */
 
-void sr_files_start(struct sr_client *client, bool keep)
+void sr_files_start(struct sr_client *client, bool keep, bool job)
 {
 	struct timespec now = {0};
 
@@ -51,6 +51,7 @@ void sr_files_start(struct sr_client *client, bool keep)
 	sr_paths_start();
 	daemon_client = client;
 	keep_content = keep;
+	of_job = job;
 	atomic_store(&notes, 0);
 }
 
@@ -511,7 +512,7 @@ bool sr_files_opened_at(int fd, int flags, struct sr_opened_file *f)
 	struct seen *s;
 
 	f->note = 0;
-	f->own = false;
+	f->own = f->shared = false;
 	f->key = f->size = 0;
 	if (!f->path[0])
 		sr_find_path(fd, f->path, sizeof(f->path));
@@ -529,6 +530,7 @@ bool sr_files_opened_at(int fd, int flags, struct sr_opened_file *f)
 		return false;
 	if (writes || s->own)
 		remember(fd, s, f->key);
+	f->shared = of_job && is_readable(flags) && (writes || s->own);
 	if (s->own)
 		opened_own(s, fd, &st, f, flags);
 	else if (writes || flags & O_TRUNC)

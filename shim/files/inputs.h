@@ -21,8 +21,11 @@
 struct sr_client;
 struct sr_thread;
 
-/* keep: the daemon also keeps the content. */
-void sr_files_start(struct sr_client *client, bool keep);
+/*
+ * keep: the daemon also keeps the content.  job: the process is a rank of a job, and may share files that it opens for writing
+ * with the others (MPI-IO).
+ */
+void sr_files_start(struct sr_client *client, bool keep, bool job);
 /* For a child process, which is not recorded. */
 void sr_files_stop(void);
 

@@ -54,7 +54,7 @@ static int find_same(int fd)
 	const long self = sr_sys_getpid();
 
 	for (int other = 0; other < SEARCHED; other++)
-		if (other != fd && !sr_fd_captured(other) && sr_fd_is_ordinary(other) &&
+		if (other != fd && !sr_fd_is_held(other) && sr_fd_is_ordinary(other) &&
 		    !sr_syscall(SYS_kcmp, self, self, KCMP_FILE, fd, other, 0))
 			return other;
 	return -1;
@@ -90,7 +90,11 @@ static void note(int fd)
 	    .position = sr_syscall(SYS_lseek, fd, 0, SEEK_CUR, 0, 0, 0),
 	    .flags = (uint32_t)sr_sys_fcntl(fd, F_GETFL, 0) | (sr_sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC ? O_CLOEXEC : 0),
 	};
-	if (p->same >= 0 || open_passed(p)) {
+	if (p->same >= 0) {
+		sr_fd_share(p->same, fd);
+		return;
+	}
+	if (open_passed(p)) {
 		sr_fd_release(fd);
 		return;
 	}
@@ -162,7 +166,10 @@ static void take(int fd)
 	else
 		sr_changes_duplicated(p->same, fd);
 	sr_fd_renumber((int)opened, fd);
-	sr_fd_release(fd);
+	if (p->same < 0)
+		sr_fd_release(fd);
+	else
+		sr_fd_share(p->same, fd);
 }
 
 void sr_replayed_recvmsg(const struct sr_call_desc *d, uint64_t *a, uint64_t result)

@@ -116,6 +116,11 @@ static void before_opening(const uint64_t *a)
 		sr_files_ends((int)a[0], (const char *)a[1], true);
 }
 
+static bool is_shared(const struct sr_opened_file *file)
+{
+	return file->class == SR_FD_FILE && file->shared;
+}
+
 static uint64_t opened(int fd, const uint64_t *a)
 {
 	struct sr_opened_file *file = &sr_self.opened;
@@ -129,7 +134,7 @@ static uint64_t opened(int fd, const uint64_t *a)
 	if (file->class == SR_FD_OUTSIDE || file->class == SR_FD_MEMORY)
 		sr_fd_capture(fd);
 	else
-		sr_fd_release(fd);
+		sr_fd_found_file(fd, is_shared(file));
 	errno = error;
 	return (uint64_t)(int64_t)fd;
 }
@@ -187,7 +192,7 @@ void sr_replayed_openat(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 		cannot_open(path, fd);
 	sr_changes_opened(file, (int)result, (int)a[2], (unsigned int)a[3]);
 	sr_fd_renumber((int)fd, (int)result);
-	sr_fd_release((int)result);
+	sr_fd_found_file((int)result, is_shared(file));
 }
 
 /* It is the process's own memory, so a replay makes it again, under the recorded number. */

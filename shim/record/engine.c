@@ -92,7 +92,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 	/* A process whose recording starts when it opens a device may already have threads. */
 	sr_threaded = from != SR_RECORD_FROM_START && !__libc_single_threaded;
 	sr_fd_ordinary_below(sr_fd_floor());
-	sr_files_start(&sr_recorder.client, s->record_files);
+	sr_files_start(&sr_recorder.client, s->record_files, s->of_job);
 	sr_children_start(sr_record_forget);
 	sr_waits_each_thread = sr_record_each_thread;
 	if (from == SR_RECORD_FROM_START)

@@ -19,6 +19,7 @@
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
+#include "shim/files/fds.h"
 #include "shim/files/inputs.h"
 #include "shim/files/mapped_outputs.h"
 #include "shim/files/paths.h"
@@ -38,11 +39,12 @@ static bool is_shared_memory(int fd)
 
 /*
  * A file of a disk may be shared, too, but mostly is a database's own; what is in it counts as an
- * input.  Not so one that somebody has just made: a launcher, that shares it with its processes.
+ * input.  Not so one that somebody has just made: a launcher, that shares it with its processes.  Nor one of which it is known that
+ * others write it, as ranks of a job do.
  */
-static bool is_launchers(int fd)
+static bool is_others(int fd)
 {
-	return !is_shared_memory(fd) && sr_files_is_others(fd);
+	return !is_shared_memory(fd) && (sr_fd_is_captured_file(fd) || sr_files_is_others(fd));
 }
 
 /*
@@ -68,14 +70,22 @@ static bool may_be_exposed(void *addr, const uint64_t a[6])
 	if (!(a[3] & MAP_SHARED) || a[3] & MAP_ANONYMOUS)
 		return false;
 	if (a[2] == (PROT_READ | PROT_WRITE))
-		return is_shared_memory(fd) || is_launchers(fd);
-	return a[2] == PROT_READ && is_launchers(fd) && make_writable(addr, a);
+		return is_shared_memory(fd) || is_others(fd);
+	return a[2] == PROT_READ && is_others(fd) && make_writable(addr, a);
+}
+
+/* Another process may have made the file as long as it is, which it is not in the replay. */
+static bool ends_before(int fd, uint64_t end)
+{
+	struct stat st;
+
+	return !sr_sys_fstat(fd, &st) && (uint64_t)st.st_size + PAGE <= end;
 }
 
 /* A replay has what was in it from the trace, access by access. */
 static void replace(void *addr, const uint64_t a[6])
 {
-	if (!(a[2] & PROT_WRITE))
+	if (!(a[2] & PROT_WRITE) || ends_before((int)a[4], a[5] + sr_page_up(a[1])))
 		sr_sys_mmap(addr, a[1], PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }

@@ -158,6 +158,7 @@ void sr_put_opened_file(struct sr_buf *b, const struct sr_opened_file *f)
 	    .key = f->key,
 	    .note = f->note,
 	    .own = f->own,
+	    .shared = f->shared,
 	    .size = f->size,
 	    .path = {f->path, (uint32_t)strlen(f->path)},
 	};
@@ -171,7 +172,7 @@ void sr_deliver_opened_file(struct sr_cursor *c, struct sr_opened_file *f)
 
 	sr_get_opened_file_fields(c, &v);
 	*f = (struct sr_opened_file){
-	    .class = v.class, .key = v.key, .note = v.note, .own = v.own, .size = v.size};
+	    .class = v.class, .key = v.key, .note = v.note, .own = v.own, .shared = v.shared, .size = v.size};
 	if (v.path.n < sizeof(f->path))
 		memcpy(f->path, v.path.p, v.path.n);
 }

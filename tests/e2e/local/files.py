@@ -59,6 +59,40 @@ os.close(other)
 print(sum(open("locked", "rb").read()))
 """
 
+# Two ranks of a job write into each other's half of a large file, and read it: by calls, a stream, a descriptor opened later.
+RANK = """
+import os, sys, time
+me = int(os.environ["OMPI_COMM_WORLD_RANK"])
+half = 100000
+fd = os.open("shared", os.O_RDWR | os.O_CREAT)
+stream = open("shared", "r+b")
+found = []
+def meet(n):
+    open("met.%d.%d" % (n, me), "w").close()
+    while not os.path.exists("met.%d.%d" % (n, 1 - me)):
+        time.sleep(0.001)
+for n in range(4):
+    os.pwrite(fd, bytes([65 + n + 10 * me]) * half, half * (1 - me))
+    meet(3 * n)
+    os.lseek(fd, half * me, os.SEEK_SET)
+    found.append(os.read(fd, half)[-1])
+    found.append(os.pread(fd, 3, half * me + n)[0])
+    parts = [bytearray(10), bytearray(half)]
+    os.preadv(fd, parts, half * me)
+    found.append(parts[1][half // 2])
+    stream.seek(half * me)
+    found.append(stream.read(1000)[999])
+    later = os.open("shared", os.O_RDONLY)
+    found.append(os.pread(later, half, half * me)[5])
+    os.close(later)
+    os.lseek(fd, -1, os.SEEK_CUR)
+    os.write(fd, b"x")
+    meet(3 * n + 1)
+    found.append(os.read(fd, 1))
+    meet(3 * n + 2)
+print(found)
+"""
+
 
 def write(path, text):
     with open(path, "w") as f:
@@ -242,6 +276,21 @@ def meeting_place(tap, place):
     tap.ok(read(os.path.realpath(kept) + os.path.realpath(os.path.join(here, "locked"))) == read(os.path.join(here, "locked")), "and so does replay -o")
 
 
+def ranks_share(tap, place):
+    """A large file that two ranks write and read, without locks."""
+    here, kept = os.path.join(place, "ranks"), os.path.join(place, "ranks-kept")
+    os.makedirs(here)
+    ranks = [subprocess.Popen([SREPLAY, "record", "--from-start", "-q", "-o", "rank-%d.srec" % rank, "--", "/usr/bin/python3", "-c", RANK],
+                              cwd=here, stdout=subprocess.PIPE, env=dict(os.environ, OMPI_COMM_WORLD_RANK=str(rank))) for rank in range(2)]
+    outputs = [r.communicate(timeout=60)[0].decode() for r in ranks]
+    replays = [replay(os.path.join(here, "rank-%d.srec" % rank)) for rank in range(2)]
+    tap.ok(all(status == 0 and got == out and len(out) > 100 and "0 divergences: exact" in err
+               for (status, got, err), out in zip(replays, outputs)), "a rank reads what another one has written into a file of both", replays)
+    replay(os.path.join(here, "rank-0.srec"), "-o", kept)
+    with open(os.path.realpath(kept) + os.path.realpath(os.path.join(here, "shared")), "rb") as f:
+        tap.ok(f.read().count(b"D") == 100000, "replay -o keeps what the rank itself has written")
+
+
 def another_user_can(*command):
     """Runs it without root's rights, with a HOME for the key of its recordings; None where that is not to be had here."""
     if os.geteuid() != 0:
@@ -330,6 +379,7 @@ def main():
         small_files(tap, place)
         replaced_files(tap, place)
         meeting_place(tap, place)
+        ranks_share(tap, place)
         paths(tap, place)
         own_umask(tap, place)
         hashes(tap, place)

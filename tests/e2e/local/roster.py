@@ -144,6 +144,7 @@ def oshmem(program, env=None, ranks=2):
 
 # Shared windows need a transport of theirs within the node.
 NOT_SHARED = ["messages", "passive", "active", "dynamic"]
+SHARED_FILE = os.path.join(tempfile.gettempdir(), "sreplay-mpi_files")
 
 ROSTER = {
     "fi_pingpong": fi_pingpong("verbs", "msg", quick=True),
@@ -186,6 +187,8 @@ ROSTER = {
     "ucx-am_bw": ucx("ucp_am_bw"),
     "ucx-tag_bw": ucx("tag_bw", "-s", "4000", "-n", "600", env=UCX_VERBS),
     "ucx-put_bw": ucx("ucp_put_bw", "-s", "16000", "-n", "600", env=UCX_VERBS),
+    "openmpi-files": openmpi("mpi_files", kinds=[SHARED_FILE]),
+    "mpich-files": mpich("mpi_files", {"MPIR_CVAR_NOLOCAL": "1"}, kinds=[SHARED_FILE], quick=True),
     "openmpi-data": openmpi("mpi_data", rounds=60),
     "mpich-data": mpich("mpi_data", {"MPIR_CVAR_NOLOCAL": "1"}, rounds=60),
     "ib_send_bw-queues": Pair(["ib_send_bw", "-p", "PORT", "-q", "4", "-s", "512", "-n", "300"],

@@ -86,7 +86,7 @@ static void start(struct fixture *f, bool keep)
 		while (coarse_now() == before)
 			;
 	}
-	sr_files_start(&f->client, keep);
+	sr_files_start(&f->client, keep, false);
 }
 
 static struct sr_opened_file opened; /* the last one */
@@ -278,7 +278,7 @@ static void test_what_was_written_since_the_recording_began_is_kept(void **state
 	struct fixture *f = *state;
 	json_t *files;
 
-	sr_files_start(&f->client, false);
+	sr_files_start(&f->client, false, false);
 	write_now(in_dir(f, "a"), "abc");
 	open_as_program(in_dir(f, "a"), O_RDONLY);
 	write_now(in_dir(f, "a"), "abcd");
