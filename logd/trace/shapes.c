@@ -9,7 +9,7 @@
 #define BUCKETS (2 * SR_SHAPES_MAX)
 
 /* Behind so many words, a payload is mostly what was sent. */
-#define DIFFER_MOST 64
+#define DIFFER_MOST 256
 
 /* A shape is split where each part has so many records on average, and into so many parts at most. */
 #define PART_LEAST 24
