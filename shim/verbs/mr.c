@@ -289,14 +289,6 @@ static uint64_t register_memory(const struct sr_call_desc *d, uint64_t *a, uint6
 	return (uintptr_t)mr;
 }
 
-static void *backing_of(const struct sr_exposed_region *w)
-{
-	void *backing = sr_exposed_hold(w->addr);
-
-	sr_exposed_release();
-	return backing;
-}
-
 /* ibv_reg_mr: pd, addr, length, access. */
 void sr_replayed_reg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
@@ -413,10 +405,12 @@ uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)
 	struct sr_exposed_region *w = sr_map_take(&exposed, a[0]);
 	void *old;
 
-	/* The kernel needs the address of the registered pages: that of the backing mapping. */
+	/* The kernel needs the address of the registered pages: that of the backing mapping, where they have to stay meanwhile. */
 	if (w && w->is_protected)
-		((struct ibv_mr *)a[0])->addr = backing_of(w);
+		((struct ibv_mr *)a[0])->addr = sr_exposed_hold(w->addr);
 	result = sr_real(d, a);
+	if (w && w->is_protected)
+		sr_exposed_release();
 	if ((int)result != 0) {
 		if (w && w->is_protected)
 			((struct ibv_mr *)a[0])->addr = mr.addr;

@@ -6,11 +6,13 @@
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "logd/base/lock.h"
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/exposed/exposed.h"
+#include "shim/kernel/readable.h"
 
 void (*sr_waits_each_thread)(void (*f)(struct sr_thread *t, void *argument), void *argument);
 
@@ -168,5 +170,121 @@ long sr_wait_system_call(long nr, const uint64_t a[6])
 	/* It became exposed since it was looked at. */
 	while (result == -EFAULT && nr == SYS_futex && is_exposed(a[0], sizeof(uint32_t)))
 		result = call(nr, a);
+	return result;
+}
+
+/* ------------------------------------------------------- the program's own futexes */
+
+/* A word of a futex that the kernel has at an alias, or on a page that is passed through meanwhile. */
+struct word {
+	uint64_t addr;
+	bool is_alias, is_pinned;
+};
+
+static void lend_word(struct word *w, uint64_t *argument)
+{
+	*w = (struct word){.addr = *argument};
+	if (!sr_exposed_touches((void *)*argument, sizeof(uint32_t)))
+		return;
+	w->is_alias = alias_word(argument);
+	if (w->is_alias)
+		return;
+	w->is_pinned = true;
+	sr_exposed_pin((void *)*argument, sizeof(uint32_t));
+}
+
+static void take_back_word(const struct word *w, uint64_t argument)
+{
+	if (w->is_alias)
+		sr_exposed_unalias((void *)argument, sizeof(uint32_t));
+	if (w->is_pinned)
+		sr_exposed_unpin((void *)w->addr, sizeof(uint32_t));
+}
+
+static bool is_lent(const struct word *w)
+{
+	return w->is_alias || w->is_pinned;
+}
+
+static bool waits(uint64_t operation)
+{
+	switch (operation & FUTEX_CMD_MASK) {
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+	case FUTEX_LOCK_PI:
+	case FUTEX_LOCK_PI2:
+	case FUTEX_WAIT_REQUEUE_PI:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The time may lie in exposed memory as well. */
+static void copy_timeout(uint64_t *argument, struct timespec *copy)
+{
+	if (!*argument || !sr_exposed_touches((void *)*argument, sizeof(*copy)) ||
+	    !sr_is_readable((void *)*argument, sizeof(*copy)))
+		return;
+	sr_exposed_copy((void *)*argument, copy, sizeof(*copy));
+	*argument = (uintptr_t)copy;
+}
+
+/*
+ * Who fell asleep when its page was in another state sleeps at the other address.  Returns how many were woken there.  Of an
+ * operation that wakes some and moves others all are woken, as they look at their word again anyway.
+ */
+static long wake_at_other(const struct word *w, const uint64_t a[6], long woken)
+{
+	const uint64_t other = w->is_alias ? w->addr : (uintptr_t)sr_exposed_backing_place((void *)w->addr);
+	const uint64_t private = a[1] & FUTEX_PRIVATE_FLAG;
+	long result = 0;
+
+	switch (a[1] & FUTEX_CMD_MASK) {
+	case FUTEX_WAKE:
+	case FUTEX_WAKE_BITSET:
+		if (woken < (int)a[2])
+			result = sr_syscall(SYS_futex, (long)other, (long)a[1], (int)a[2] - woken, 0, 0, (long)a[5]);
+		break;
+	case FUTEX_REQUEUE:
+	case FUTEX_CMP_REQUEUE:
+	case FUTEX_WAKE_OP:
+		result = sr_syscall(SYS_futex, (long)other, (long)(FUTEX_WAKE | private), INT_MAX, 0, 0, 0);
+		break;
+	}
+	return result > 0 ? result : 0;
+}
+
+/* again: the word became exposed since it was looked at. */
+static long futex(const uint64_t a[6], bool *again)
+{
+	struct word first, second = {0};
+	struct timespec timeout;
+	uint64_t made[6];
+	long result;
+
+	memcpy(made, a, sizeof(made));
+	lend_word(&first, &made[0]);
+	if (has_second_address(a[1]))
+		lend_word(&second, &made[4]);
+	if (waits(a[1]))
+		copy_timeout(&made[3], &timeout);
+	result = sr_syscall(SYS_futex, (long)made[0], (long)made[1], (long)made[2], (long)made[3], (long)made[4], (long)made[5]);
+	take_back_word(&first, made[0]);
+	take_back_word(&second, made[4]);
+	if (result >= 0 && is_lent(&first))
+		result += wake_at_other(&first, a, result);
+	*again = result == -EFAULT && !is_lent(&first) && is_exposed(a[0], sizeof(uint32_t));
+	return result;
+}
+
+long sr_wait_futex(const uint64_t a[6])
+{
+	long result;
+	bool again;
+
+	do
+		result = futex(a, &again);
+	while (again);
 	return result;
 }

@@ -43,6 +43,12 @@ static inline void sr_wait_ends(struct sr_thread *t)
 void sr_waits_memory_begins(const void *addr, size_t length);
 void sr_waits_memory_ends(void);
 
+/*
+ * A futex of the program's own, where there is exposed memory.  Its word is given to the kernel at the alias, as libc's are: a
+ * page that was passed through while a thread sleeps there would show other threads what peers write, unseen.
+ */
+long sr_wait_futex(const uint64_t a[6]);
+
 /* A system call that libc makes in such a wait: the result, or -errno. */
 long sr_wait_system_call(long nr, const uint64_t a[6]);
 

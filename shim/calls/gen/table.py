@@ -32,7 +32,7 @@ COMPLETIONS = 'struct ibv_wc'
 
 # Types whose size is known.
 SIZED = ('pthread_mutex_t', 'pthread_cond_t', 'pthread_rwlock_t', 'pthread_barrier_t', 'pthread_spinlock_t', 'mtx_t',
-         'cnd_t', 'sem_t', 'sigset_t', 'siginfo_t', 'stack_t', 'eventfd_t', 'int', 'socklen_t', 'time_t', 'timer_t',
+         'cnd_t', 'sem_t', 'sigset_t', 'siginfo_t', 'stack_t', 'eventfd_t', 'int', 'socklen_t', 'time_t', 'timer_t', 'off_t',
          'struct timespec', 'struct timeval', 'struct itimerspec', 'struct itimerval', 'struct sigaction',
          'struct pollfd', 'struct epoll_event')
 
@@ -41,7 +41,9 @@ def pointee(ctype):
     return ctype.removeprefix('const ').rstrip('* ')
 
 
-def size_behind(ctype):
+def size_behind(ctype, name):
+    if (ctype, name) == ('int *', 'fds'): # of a pipe, or a socketpair
+        return '2 * sizeof(int)'
     return 'sizeof(%s)' % pointee(ctype) if ctype.endswith('*') and pointee(ctype) in SIZED else '0'
 
 
@@ -53,10 +55,16 @@ def is_handed_back(call, n):
     return ctype == 'void *' and (name in ('context', 'cq_context') or (name == 'arg' and starts))
 
 
+def is_count(call, n):
+    """Does argument n say how many there are? An int behind a pointer may as well be flags, or a descriptor."""
+    return n < len(call.params) and call.params[n] in (('int', 'n'), ('int', 'size'), ('nfds_t', 'nfds'))
+
+
 def length_behind(call, n):
-    """How to get the length of the memory behind argument n; 0: the kernel accesses none."""
+    """How to get the length of the memory behind argument n; 0: the kernel accesses none, or the function that makes the call
+    sees to it."""
     ctype, name = call.params[n]
-    if is_handed_back(call, n):
+    if is_handed_back(call, n) or call.attrs.get('invoke') == 'sr_invoke_futex':
         return '0'
     following = call.params[n + 1][0] if n + 1 < len(call.params) else ''
     if name == 'arg' and call.name in ('ioctl', 'fcntl'):
@@ -69,7 +77,7 @@ def length_behind(call, n):
         return 'SR_LENGTH_TEXT'
     if following in ('size_t', 'socklen_t', 'unsigned int'):
         return str(n + 2)
-    if following in ('int', 'nfds_t'):
+    if is_count(call, n + 1):
         return 'SR_LENGTH_COUNT + %d' % (n + 2)
     return 'SR_LENGTH_TEXT' if pointee(ctype) == 'char' else 'SR_LENGTH_STRUCT'
 
@@ -133,7 +141,7 @@ def describe(call):
         lines.append('\t\t.length_of = { %s },' % ', '.join(lengths))
     if call.lib in ('libc', 'kernel'):
         lines.append('\t\t.length_of = { %s },' % (', '.join(length_behind(call, n) for n in numbers) or '0'))
-        lines.append('\t\t.size_of = { %s },' % (', '.join(size_behind(t) for t, _ in call.params) or '0'))
+        lines.append('\t\t.size_of = { %s },' % (', '.join(size_behind(t, name) for t, name in call.params) or '0'))
     if call.ret != 'void':
         wire = call.ret_wire()
         lines.append('\t\t.ret_size = %d, .ret_signed = %d,' % (SCALARS[wire][0], wire[0] == 'i'))

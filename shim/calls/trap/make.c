@@ -15,6 +15,7 @@
 #include "shim/core/thread.h"
 #include "shim/files/uncompared.h"
 #include "shim/verbs/regions.h"
+#include "shim/verbs/waits.h"
 
 #if defined(__x86_64__)
 
@@ -45,6 +46,8 @@ long sr_make_on_memory(long nr, const uint64_t a[6])
 
 	if (__builtin_expect(!sr_regions_on, 1))
 		return sr_make_raw(nr, a);
+	if (nr == SYS_futex)
+		return sr_wait_futex(a);
 	sr_regions_pin_words(a, &pinned);
 	if (nr == SYS_futex_waitv)
 		pin_waiters(a, &pinned);

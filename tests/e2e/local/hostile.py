@@ -101,6 +101,16 @@ def polls_in_turn(tap, directory):
         shutil.rmtree(trace)
 
 
+def futexes(tap, directory):
+    """Beside each other as well, threads find each other's words, whatever becomes of the page meanwhile."""
+    trace, name = os.path.join(directory, "futexes.srec"), "futexes-beside-a-region"
+    recorded = run([SREPLAY, "record", "-o", trace, "--threads=parallel", "--", VERBS_PROGRAM, name],
+                   env=dict(os.environ, LD_LIBRARY_PATH=SOFTDEV))
+    status, out, err = replay(trace, 0)
+    tap.ok(recorded.returncode == 3 and status == 3 and out == recorded.stdout and "0 divergences: exact" in err,
+           "%s, in parallel: replayed exactly" % name, "%s\n%s\n%s\n%s" % (recorded.stdout, recorded.stderr, out, err))
+
+
 def sums(tap, directory):
     """Without probes each load faults, and the instruction is executed in a copy, where a timer's signal may come as well."""
     trace = os.path.join(directory, "sums.srec")
@@ -198,6 +208,7 @@ def main():
         compared_memory_vanishes(tap, directory)
         polls_in_turn(tap, directory)
         sums(tap, directory)
+        futexes(tap, directory)
         plain_preload(tap, directory)
         stdbuf(tap, directory)
         audited(tap, directory)

@@ -2,13 +2,20 @@
 /* threads.c: many queue pairs, threads that are cancelled, ends of threads and programs. */
 #include "hostile_verbs/shared.h"
 
+#include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -302,7 +309,125 @@ static void buffer_beside_a_flag(void)
 	ibv_dereg_mr(flags);
 }
 
+/* What a program's own locks are made of: a number, and the threads that sleep until it changes. */
+static void wait_until(uint32_t *word, uint32_t value)
+{
+	for (uint32_t now; (now = __atomic_load_n(word, __ATOMIC_ACQUIRE)) != value;)
+		syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, now, NULL, NULL, 0);
+}
+
+static void set(uint32_t *word, uint32_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+#define TURNS 60
+
+/* A thread's word, which others set, and the one that it sets. */
+struct words {
+	uint32_t *mine, *other;
+};
+
+static void *answer(void *argument)
+{
+	const struct words *w = argument;
+
+	for (uint32_t i = 1; i <= TURNS; i++) {
+		wait_until(w->mine, i);
+		set(w->other, i);
+	}
+	return NULL;
+}
+
+/* The thread sleeps when main() registers what lies beside its word, and when it deregisters it. */
+static void take_turns_beside(char *page, uint32_t *mine, uint32_t *other)
+{
+	const struct words w = {mine, other};
+	struct ibv_mr *small = NULL;
+	pthread_t t;
+
+	pthread_create(&t, NULL, answer, (void *)&w);
+	for (uint32_t i = 1; i <= TURNS; i++) {
+		if (i % 10 == 0) {
+			usleep(3000);
+			small = small ? (ibv_dereg_mr(small), NULL) : ibv_reg_mr(pd, page + 64, 64, ALL);
+		}
+		if (small) {
+			struct ibv_sge value = piece(0, sizeof(i));
+			struct ibv_send_wr wr = {.sg_list = &value, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+						 .send_flags = IBV_SEND_SIGNALED, .wr.rdma = {(uintptr_t)page + 64, small->rkey}}, *bad;
+
+			memcpy(memory, &i, sizeof(i));
+			ibv_post_send(qp, &wr, &bad);
+			while (*(volatile uint32_t *)(page + 64) != i)
+				;
+			show_completions();
+		}
+		set(mine, i);
+		wait_until(other, i);
+	}
+	pthread_join(t, NULL);
+	printf("%u turns\n", *other);
+}
+
+static void futexes_beside_a_region(void)
+{
+	char *pages = map(4 * PAGE);
+
+	/* The last word of a page, behind which nothing is registered; and two in its middle. */
+	alarm(30);
+	take_turns_beside(pages, (uint32_t *)(pages + PAGE) - 1, (uint32_t *)(pages + PAGE) - 2);
+	take_turns_beside(pages + 2 * PAGE, (uint32_t *)(pages + 2 * PAGE + 512), (uint32_t *)(pages + 2 * PAGE + 516));
+}
+
+static void *do_nothing(void *unused)
+{
+	return unused;
+}
+
+/* What the kernel fills in lies beside registered memory, and what follows in the call is 0. */
+static void results_beside_a_region(void)
+{
+	char *page = map(PAGE);
+	struct ibv_mr *small = ibv_reg_mr(pd, page, 64, ALL);
+	int *ends = (int *)(page + 128), *status = (int *)(page + 256);
+	struct stat *st = (struct stat *)(page + 512);
+	struct sockaddr_un *name = (struct sockaddr_un *)(page + 1024);
+	socklen_t *size = (socklen_t *)(page + 2048);
+	pthread_t t;
+	pid_t child;
+	int s = socket(AF_UNIX, SOCK_STREAM, 0), c = socket(AF_UNIX, SOCK_STREAM, 0), a;
+
+	pthread_create(&t, NULL, do_nothing, NULL);
+	pthread_join(t, NULL);
+	printf("pipe2 %d", pipe2(ends, 0));
+	printf(" with ends %d\n", ends[0] > 2 && ends[1] > ends[0]);
+	printf("fstatat %d", fstatat(AT_FDCWD, "/", st, 0));
+	printf(" of a directory %d\n", S_ISDIR(st->st_mode));
+	printf("by number %d", (int)syscall(SYS_newfstatat, AT_FDCWD, "/", st, 0));
+	printf(" of a directory %d\n", S_ISDIR(st->st_mode));
+	child = fork();
+	if (!child)
+		_exit(5);
+	printf("waitpid %d", waitpid(child, status, 0) == child);
+	printf(" with %d\n", WEXITSTATUS(*status));
+	/* A name that the kernel chooses, in no directory. */
+	*name = (struct sockaddr_un){.sun_family = AF_UNIX};
+	*size = sizeof(*name);
+	bind(s, (struct sockaddr *)name, sizeof(sa_family_t));
+	getsockname(s, (struct sockaddr *)name, size);
+	listen(s, 1);
+	printf("connect %d\n", connect(c, (struct sockaddr *)name, *size));
+	*size = sizeof(*name);
+	a = accept4(s, (struct sockaddr *)name, size, 0);
+	printf("accept4 %d, a name of %u bytes\n", a > 2, *size);
+	ibv_dereg_mr(small);
+}
+
 const struct hostile_case threads_cases[] = {
+    {"futexes-beside-a-region", futexes_beside_a_region},
+    {"results-beside-a-region", results_beside_a_region},
     {"buffer-beside-a-flag", buffer_beside_a_flag},
     {"many-queue-pairs", many_queue_pairs},
     {"one-chain-for-all", one_chain_for_all},
