@@ -40,21 +40,24 @@ static const char *way_out(const struct sr_call_desc *d)
 }
 
 /*
- * UCX calls such a function for each device.  If the real one says no because the device is of
+ * UCX and libfabric call such a function for each device.  If the real one says no because the device is of
  * another vendor, nothing is refused and no message is printed.
  */
 static bool is_so_anyway(const struct sr_call_desc *d, const uint64_t *a)
 {
+	/* What a query finds, or its first bytes, not for the program: it is refused if there is any. */
+	uint64_t found[512] = {0}, asked[SR_MAX_ARGS] = {a[0], (uintptr_t)found, sizeof(found)};
+	const bool query = d->fails == SR_FAILS_QUERY;
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before;
-	bool supported;
+	uint64_t answer;
 
-	if (d->fails != SR_FAILS_FALSE || mode == SR_DIRECT_REFUSE_QUIETLY)
+	if ((d->fails != SR_FAILS_FALSE && !query) || mode == SR_DIRECT_REFUSE_QUIETLY)
 		return false;
 	before = sr_enter(t);
-	supported = (uint8_t)sr_real(d, a);
+	answer = sr_real(d, query ? asked : a);
 	sr_leave(t, before);
-	return !supported;
+	return query ? (int)answer != 0 : !(uint8_t)answer;
 }
 
 bool sr_direct_refuses(const struct sr_call_desc *d, const uint64_t *a)
@@ -80,6 +83,7 @@ uint64_t sr_direct_failure(const struct sr_call_desc *d)
 		errno = EOPNOTSUPP;
 		return 0;
 	case SR_FAILS_ERRNO:
+	case SR_FAILS_QUERY:
 		return EOPNOTSUPP;
 	case SR_FAILS_NEGATIVE:
 		return (uint64_t)-EOPNOTSUPP;

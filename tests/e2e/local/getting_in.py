@@ -110,6 +110,9 @@ def direct_verbs(tap, place):
            b"mlx5dv_create_qp: Operation not supported\nmessage: 0\n", "recorded: each fails in its own way", refused)
     tap.ok(words.count("\n") == 5 and "UCX_TLS=rc_verbs,ud_verbs" in words and "--allow-direct" in words,
            "... a line for each names the way out", words)
+    other = place.record("other", DIRECT, DIRECT_STANDIN="other").stderr.decode()
+    tap.ok("mlx5dv_init_obj is refused" in other and "mlx5dv_is_supported" not in other and "mlx5dv_query_device" not in other,
+           "... none for questions to which a device of another vendor says no by itself", other)
     status, out, err = replay(place.trace("refused"), 0)
     tap.ok(status == 3 and out == refused.stdout and "exact" in err, "... and replays exactly", (status, out, err))
     for name, r in (("allowed", place.record("allowed", DIRECT, "--allow-direct")),

@@ -2,11 +2,13 @@
 /*
  * direct_standin.c: a stand-in for libmlx5's direct verbs, for the stand-in device
  * of tests/lib/softdev.  Like the real one it makes contexts and queue pairs past the
- * functions that libibverbs exports.
+ * functions that libibverbs exports.  With DIRECT_STANDIN=other the device is of another vendor.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <infiniband/verbs.h>
 
@@ -22,9 +24,16 @@ static void *of_libibverbs(const char *name)
 	return dlvsym(dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD), name, "IBVERBS_1.1");
 }
 
+static bool is_ours(void)
+{
+	const char *which = getenv("DIRECT_STANDIN");
+
+	return !which || which[0] != 'o';
+}
+
 bool mlx5dv_is_supported(struct ibv_device *device)
 {
-	return true;
+	return is_ours();
 }
 
 struct ibv_context *mlx5dv_open_device(struct ibv_device *device, void *attr)
@@ -37,6 +46,8 @@ struct ibv_context *mlx5dv_open_device(struct ibv_device *device, void *attr)
 
 int mlx5dv_query_device(struct ibv_context *context, uint64_t *attrs)
 {
+	if (!is_ours())
+		return EOPNOTSUPP;
 	*attrs = 5;
 	return 0;
 }
