@@ -229,6 +229,20 @@ static void handle_left_behind(ucontext_t *uc, uintptr_t user, struct page *p, c
 	exposed_self.silent = silent;
 }
 
+/* What the program has given ld.so to read, it knows.  Such loads have no numbers. */
+static bool is_done_for_loader(ucontext_t *uc, struct page *p, const struct insn *insn)
+{
+	const bool silent = exposed_self.silent;
+	bool done;
+
+	if (!hooks.is_loaders || !hooks.is_loaders((uintptr_t)uc->uc_mcontext.gregs[REG_RIP]) || writes(insn))
+		return false;
+	exposed_self.silent = true;
+	done = do_silently(uc, p, insn, false);
+	exposed_self.silent = silent;
+	return done;
+}
+
 /* Within a call nothing is recorded. */
 static void handle_silently(ucontext_t *uc, uintptr_t user, struct page *p, bool write)
 {
@@ -401,6 +415,8 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 		handle_left_behind(uc, user, p, &insn, write);
 		return;
 	}
+	if (!write && is_done_for_loader(uc, p, &insn))
+		return;
 	if (is_within(&insn))
 		probes_count(uc, &insn);
 	if (is_done_unregistered(uc, p, &insn))

@@ -15,6 +15,7 @@
 #include "shim/exposed/x86/vector.h"
 #include "shim/kernel/guarded.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/images.h"
 #include "shim/process/children.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/main_stack.h"
@@ -55,6 +56,11 @@ static bool may_tick(void)
 NO_VECTORS static bool threads(void)
 {
 	return sr_threaded;
+}
+
+static bool is_loaders(uintptr_t pc)
+{
+	return sr_is_loader((const void *)pc);
 }
 
 NO_VECTORS static enum sr_exposed_wanted wanted(void)
@@ -189,6 +195,7 @@ void sr_regions_start(enum sr_regions_mode m, bool patch, bool together)
 	    .storing = sr_clocks_store,
 	    .orders_stores = orders_stores,
 	    .threads = threads,
+	    .is_loaders = is_loaders,
 	    .wanted = wanted,
 	    .yield = yield,
 	    .is_its_own = sr_own_memory_is,
@@ -209,6 +216,7 @@ void sr_regions_start_replay(const struct sr_exposed_hooks *of_replay)
 	vector_start();
 	hooks = *of_replay;
 	hooks.threads = threads;
+	hooks.is_loaders = is_loaders;
 	hooks.stack_end = stack_end;
 	hooks.yield = sr_serial ? yield : NULL;
 	hooks.may_tick = may_tick;

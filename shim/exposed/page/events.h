@@ -107,6 +107,11 @@ struct sr_exposed_hooks {
 	void (*lost_to_stack)(uintptr_t addr, size_t length);
 	/* Where the calling thread's stack ends, if it may be one of a coroutine; 0, or NULL: not known.  Without the lock. */
 	uintptr_t (*stack_end)(void);
+	/*
+	 * Is it ld.so's code?  How it compares a name with those of the libraries depends on which are loaded, and on where it
+	 * keeps theirs, which a replay does not promise.  NULL: none is.
+	 */
+	bool (*is_loaders)(uintptr_t pc);
 	/* Instructions that fault again and again may become probes. */
 	bool patches;
 	/* Recording.  What came together is to be one event, even if the program loads it word by word. */

@@ -9,8 +9,15 @@ volatile uint64_t values;
 _Atomic uint64_t nics_clock, own_clock;
 uint64_t clock_seen;
 bool own;
+uintptr_t loaders_code;
+size_t loaders_bytes;
 
 static bool threads;
+
+static bool is_loaders(uintptr_t pc)
+{
+	return pc - loaders_code < loaders_bytes;
+}
 
 static void look(void)
 {
@@ -75,7 +82,7 @@ int set_up(void **state)
 {
 	static const struct sr_exposed_hooks h = {
 	    .event = note, .found = look, .storing = begin_store, .threads = has_threads,
-	    .is_its_own = is_its_own};
+	    .is_its_own = is_its_own, .is_loaders = is_loaders};
 
 	return sr_exposed_init(&h);
 }

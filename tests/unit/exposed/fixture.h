@@ -30,6 +30,10 @@ extern void (*in_handler)(void);
 /* Are unregistered bytes beside a region the program's own? */
 extern bool own;
 
+/* What is taken for code of ld.so: so many bytes from there on. */
+extern uintptr_t loaders_code;
+extern size_t loaders_bytes;
+
 /* Sets whether the program has several threads. */
 void have_threads(bool have);
 

@@ -384,9 +384,50 @@ static void what_another_region_has_had_is_new(void **state)
 	munmap(p, 600 * PAGE);
 }
 
+/* ld.so compares a name with those of its libraries, which may be others in a replay: only its loads are not counted. */
+static void loads_of_the_loader_have_no_numbers(void **state)
+{
+	extern const char loader_begins[], loader_ends[];
+	uint8_t *p = memory(1);
+	uint64_t word, faults;
+	char vectors[3][16];
+
+	memcpy(p + 64, "/usr/lib/libnone.so.1 and more", 31);
+	assert_int_equal(sr_exposed_add(p, PAGE), SR_EXPOSED_OK);
+	have_threads(true);
+	faults = sr_exposed_faults();
+	loaders_code = (uintptr_t)loader_begins;
+	loaders_bytes = (size_t)(loader_ends - loader_begins);
+	for (int i = 0; i < 300; i++)
+		__asm__ volatile("loader_begins:\n\t"
+				 "mov (%1), %0\n\t"
+				 "movdqu (%1), %%xmm0\n\t"
+				 "movlpd (%1), %%xmm1\n\t"
+				 "movhpd 8(%1), %%xmm1\n\t"
+				 "pcmpeqd %%xmm2, %%xmm2\n\t"
+				 "pand (%1), %%xmm2\n\t"
+				 "loader_ends:\n\t"
+				 "movdqu %%xmm0, (%2)\n\t"
+				 "movdqu %%xmm1, 16(%2)\n\t"
+				 "movdqu %%xmm2, 32(%2)"
+				 : "=&r"(word)
+				 : "r"(p + 64), "r"(vectors)
+				 : "xmm0", "xmm1", "xmm2", "memory");
+	assert_int_equal(sr_exposed_faults(), faults);
+	assert_memory_equal(&word, "/usr/lib", 8);
+	for (int i = 0; i < 3; i++)
+		assert_memory_equal(vectors[i], "/usr/lib/libnone", 16);
+	loaders_bytes = 0;
+	assert_int_equal(*(volatile uint8_t *)(p + 64), '/');
+	assert_int_equal(sr_exposed_faults(), faults + 1);
+	have_threads(false);
+	sr_exposed_remove(p, PAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(loads_of_the_loader_have_no_numbers),
 	    cmocka_unit_test(a_region_keeps_what_was_in_it),
 	    cmocka_unit_test(regions_overlap),
 	    cmocka_unit_test(what_was_there_before_is_not_new),
