@@ -203,7 +203,7 @@ struct sr_group_origin {
 	int32_t member;
 	uint32_t thread;
 	uint32_t request; /* which of the post's */
-	uint32_t reserved;
+	uint32_t queue;   /* the number of the queue pair to which it was posted; 0: no post */
 };
 
 /* A message, at the channel's place + size * number. */

@@ -46,9 +46,10 @@ struct write {
 	uint32_t from, length;
 };
 
-/* The writes of a member to a value, the first posted first. */
+/* The writes of a member to a value, or those by one of its queue pairs, the first posted first. */
 struct writer {
 	int32_t member;
+	uint32_t queue;  /* of the latest */
 	uint32_t n;      /* how many there are */
 	uint32_t landed; /* of these, the first ones, that have landed before */
 	uint32_t known;  /* so many are known to have been posted before the value was found */
@@ -123,6 +124,8 @@ struct search {
 	uint32_t tries, most; /* candidates of a kind: so far, and at most */
 	uint64_t knows[SR_GROUP_MEMBERS];
 	uint32_t writers;
+	bool by_queue; /* each queue pair is a writer */
+	bool queues;   /* else: a member has several */
 	uint32_t part; /* of the candidate's last write so many bytes; UINT32_MAX: all of them */
 	uint32_t partial; /* the writer that it is of */
 	bool all_orders;  /* of writes of several members that lie over each other */
@@ -137,14 +140,20 @@ struct search {
 	uint32_t given_n;                     /* ... as far as they count */
 };
 
-static struct writer *writer_of(struct search *s, int32_t member)
+static struct writer *writer_of(struct search *s, const struct sr_group_origin *o)
 {
-	for (uint32_t i = 0; i < s->writers; i++)
-		if (table->writer[i].member == member)
-			return &table->writer[i];
+	for (uint32_t i = 0; i < s->writers; i++) {
+		struct writer *w = &table->writer[i];
+
+		if (w->member != o->member || (s->by_queue && w->queue != o->queue))
+			continue;
+		s->queues = s->queues || w->queue != o->queue;
+		return w;
+	}
 	if (s->writers == WRITERS)
 		return NULL;
-	table->writer[s->writers].member = member;
+	table->writer[s->writers].member = o->member;
+	table->writer[s->writers].queue = o->queue;
 	table->writer[s->writers].n = table->writer[s->writers].landed = table->writer[s->writers].known = 0;
 	return &table->writer[s->writers++];
 }
@@ -175,7 +184,7 @@ static void add(struct search *s, const struct sr_group_write *w, uint64_t numbe
 	/* An atomic has no bytes until its result is known; those of others are not in doubt. */
 	if (begin >= end || w->kind != SR_GROUP_BYTES)
 		return;
-	of = writer_of(s, w->origin.member);
+	of = writer_of(s, &w->origin);
 	if (!of || of->n == WRITES || (has_landed && of->landed == AGAIN))
 		return;
 	of->w[of->n++] = x;
@@ -515,7 +524,7 @@ static bool is_unpolled(struct search *s)
 }
 
 /* Where memory changed within the event, what it has in front of the value may be older. */
-static bool find(struct search *s)
+static bool find_by_writers(struct search *s)
 {
 	uint32_t given = s->given_n;
 	bool found = find_with_given(s) || is_unpolled(s);
@@ -526,6 +535,16 @@ static bool find(struct search *s)
 		s->given_n = given;
 	}
 	return found;
+}
+
+/* What a member posted to another queue pair may have landed before what it had posted earlier. */
+static bool find(struct search *s)
+{
+	s->by_queue = s->queues = false;
+	if (find_by_writers(s))
+		return true;
+	s->by_queue = s->queues;
+	return s->by_queue && find_by_writers(s);
 }
 
 /* What is found in the value has landed, and what its members posted to it before. */
@@ -602,6 +621,14 @@ static uint32_t count_given(const struct sr_exposed_value *values, uint32_t i)
 	return n;
 }
 
+static bool is_of_one_member(const struct search *s)
+{
+	for (uint32_t i = 1; i < s->writers; i++)
+		if (table->writer[i].member != table->writer[0].member)
+			return false;
+	return s->writers;
+}
+
 /* Was it found as a page stopped being passed through, or in what the program sends, from a page that may be? */
 static bool may_be_own(const struct sr_exposed_event *e)
 {
@@ -629,7 +656,7 @@ static enum sr_landed fill(struct sr_thread *t, const struct sr_exposed_event *e
 			lack->writer = sr_group_memory->member[sr_group_self].rank;
 			return SR_LANDED_OTHERS;
 		}
-		lack->writer = s.writers == 1 ? sr_group_memory->member[table->writer[0].member].rank : -1;
+		lack->writer = is_of_one_member(&s) ? sr_group_memory->member[table->writer[0].member].rank : -1;
 		return s.writers ? SR_LANDED_OTHERS : SR_LANDED_NOWHERE;
 	}
 	note_landed(&s);

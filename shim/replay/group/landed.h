@@ -10,6 +10,7 @@
  * - The writes of a member into a page land in the order of its posts: they come over RC, mostly over one queue pair.
  *   So a candidate is a number of writes for each member, applied in the order of what they knew of each other.  The
  *   first one is all that are known to have been posted before; then come those next to it, with more of them or fewer.
+ *   If none fits, and a member posted to several queue pairs, each of these is a writer of its own.
  * - Where writes of several members lie over each other, and nothing has the checksum so far, all orders of them are
  *   tried that keep the order of each member's.  So are the program's own stores, over or under what had landed.
  * - If none has the checksum, a write may have landed in part: beginnings of the next one are tried.

@@ -78,10 +78,10 @@ void sr_progress_stop(uint32_t thread, uint64_t sn, uint64_t stop);
 void sr_progress_move(void);
 
 /*
- * A post begins: counts a new tick of this process.  The caller then adds the requests and calls
+ * A post to this queue pair begins: counts a new tick of this process.  The caller then adds the requests and calls
  * sr_progress_enter.
  */
-struct sr_group_origin sr_progress_post(const struct sr_thread *t);
+struct sr_group_origin sr_progress_post(const struct sr_thread *t, uint32_t qp_num);
 
 /* Returns where the thread is.  Stores the known ticks of all members in `knows`, if not NULL. */
 struct sr_group_origin sr_progress_now(const struct sr_thread *t, uint64_t *knows);

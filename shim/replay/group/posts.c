@@ -135,8 +135,9 @@ static struct sr_request *of_send_wr(const struct sr_request_qp *q, const struct
 void sr_request_post_send(struct sr_thread *t, const uint64_t *a, int result)
 {
 	const struct ibv_send_wr *bad = result ? *(struct ibv_send_wr **)a[2] : NULL;
-	struct sr_group_origin origin = sr_progress_post(t);
-	struct sr_request_qp *q = sr_request_qp((struct ibv_qp *)a[0]);
+	struct ibv_qp *qp = (struct ibv_qp *)a[0];
+	struct sr_group_origin origin = sr_progress_post(t, qp->qp_num);
+	struct sr_request_qp *q = sr_request_qp(qp);
 
 	for (const struct ibv_send_wr *wr = (void *)a[1]; q && wr && wr != bad; wr = wr->next) {
 		struct sr_request *r = of_send_wr(q, wr);
@@ -316,7 +317,7 @@ void sr_request_drop_batch(struct sr_request_qp *q)
 
 void sr_request_post_batch(struct sr_thread *t, struct ibv_qp_ex *ex, int result)
 {
-	struct sr_group_origin origin = sr_progress_post(t);
+	struct sr_group_origin origin = sr_progress_post(t, ex->qp_base.qp_num);
 	struct sr_request_qp *q = sr_request_qp(&ex->qp_base);
 	struct sr_request *next;
 

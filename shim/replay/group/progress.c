@@ -100,7 +100,7 @@ static struct sr_group_origin origin_now(const struct sr_thread *t)
 	return o;
 }
 
-struct sr_group_origin sr_progress_post(const struct sr_thread *t)
+struct sr_group_origin sr_progress_post(const struct sr_thread *t, uint32_t qp_num)
 {
 	struct sr_group_origin o;
 
@@ -109,6 +109,7 @@ struct sr_group_origin sr_progress_post(const struct sr_thread *t)
 	note_position(t->number, t->sn);
 	o = origin_now(t);
 	sr_unlock(&lock);
+	o.queue = qp_num;
 	return o;
 }
 
