@@ -502,6 +502,7 @@ static void note_fetched(const struct sr_value *v, const struct sr_request *r)
 	sr_history_add(sr_group_self, &r->origin, SR_GROUP_ENTERED, v->addr, NULL, &piece, 1);
 }
 
+/* The result of an atomic over which that of a later request may have come tells nothing: it may have written anything. */
 static void fetched(struct sr_thread *t, struct sr_request_qp *q, struct sr_request *r)
 {
 	struct walk w = {.q = q, .r = r, .length = list_length(r)};
@@ -522,7 +523,7 @@ static void fetched(struct sr_thread *t, struct sr_request_qp *q, struct sr_requ
 			sr_value_from_outside(&v);
 		if (q->peer >= 0)
 			note_fetched(&v, r);
-		if (!w.from && v.length >= sizeof(uint64_t) && r->change)
+		if (!w.from && v.length >= sizeof(uint64_t) && r->change && !sr_fetch_from(r->fetch + r->num_sge, v.addr, sizeof(uint64_t)))
 			resolve(q, r, v.bytes);
 	}
 }
