@@ -113,7 +113,7 @@ static int fill(struct sr_completer *c, struct parts *p, uint8_t *to, uint8_t **
 	return 0;
 }
 
-/* What a repeated poll brought is what it brought before, and was produced as often. */
+/* What a repeated poll brought, and what a repeated post was given, is what it was before, and was produced as often. */
 static int pass_repetitions(struct sr_completer *c, uint64_t count)
 {
 	if (c->last_n > sizeof(c->last) / sizeof(c->last[0]))
@@ -222,6 +222,8 @@ static int complete_arguments(struct sr_completer *c, struct sr_entry *e)
 	arguments = sr_produced_next(c->produced, c->thread, head.in_size, &c->at);
 	if (!arguments)
 		return -ENODATA;
+	c->last[0] = head.in_size;
+	c->last_n = 1;
 	memcpy(c->room, e->payload, e->size);
 	memcpy(c->room + sizeof(head), arguments, head.in_size);
 	e->payload = c->room;
