@@ -222,6 +222,13 @@ def reregisters(tap, directory):
     tap.ok(not problem, "reregisters: threads deregister what peers have written; the ranks replay exactly", problem)
 
 
+def overlaid(tap, directory):
+    """By value, too: the record has of the results in one place the last one."""
+    trace, outputs, problem = record(directory, "overlaid", 3, ["queues", "overlaid"], "--clocks")
+    problem = problem or exact(directory, trace, outputs)
+    tap.ok(not problem, "atomics of a chain whose results come to one place; the ranks replay exactly, recorded by value", problem)
+
+
 def without_plan(tap, directory):
     """Nothing can be renamed to where the plan belongs: the ranks are replayed, and the verdict says that they were alone."""
     trace = os.path.join(directory, "detailed.srec")
@@ -560,6 +567,7 @@ def main():
         small = smaller(tap, directory)
         without_plan(tap, directory)
         reregisters(tap, directory)
+        overlaid(tap, directory)
         by_reads(tap, directory)
         boards(tap, directory)
         whole_pages(tap, directory)

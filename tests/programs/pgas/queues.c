@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * queues.c: small programs whose requests are not as simple as those of the others, for `sreplay record --order`: several queue
+ * pairs to one peer, chains of which only the last is signaled, messages without bytes.
+ *
+ *   queues CASE [ROUNDS]
+ *   queues         lists the cases
+ *
+ * What a rank sends depends on all that it has found so far, which it prints.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgas/internal.h"
+
+#define BYTES 3000
+#define WORDS 64
+
+static long rounds;
+static uint64_t found = 1, seed;
+static struct ibv_qp *qps[2][PGAS_MAX_RANKS];
+static struct ibv_cq *cq;
+
+static int next(void)
+{
+	return (pgas.rank + 1) % pgas.ranks;
+}
+
+static int before(void)
+{
+	return (pgas.rank + pgas.ranks - 1) % pgas.ranks;
+}
+
+static void take(const void *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		found = (found ^ ((const uint8_t *)p)[i]) * 0x100000001b3ull;
+}
+
+static void fill(void *p, size_t n)
+{
+	for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
+		uint64_t word = found ^ pgas_random(&seed);
+
+		memcpy((char *)p + i, &word, sizeof(word));
+	}
+}
+
+static void connect_to_all(int n)
+{
+	struct ibv_qp_init_attr attr;
+
+	cq = ibv_create_cq(pgas.device, 256, NULL, NULL, 0);
+	if (!cq)
+		pgas_fail("cannot make a completion queue");
+	attr = (struct ibv_qp_init_attr){
+	    .send_cq = cq,
+	    .recv_cq = cq,
+	    .cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1, .max_recv_sge = 1},
+	    .qp_type = IBV_QPT_RC};
+	for (int i = 0; i < n; i++)
+		pgas_make_queue_pairs(qps[i], &attr);
+}
+
+static struct ibv_wc await(void)
+{
+	struct pgas_patience patience = {0};
+	struct ibv_wc wc;
+	int n;
+
+	while (!(n = ibv_poll_cq(cq, 1, &wc)))
+		pgas_relax(&patience);
+	if (n < 0 || wc.status != IBV_WC_SUCCESS)
+		pgas_fail("a request failed: %s", n < 0 ? "" : ibv_wc_status_str(wc.status));
+	return wc;
+}
+
+static uint64_t remote(int rank, const void *shared)
+{
+	return pgas.peers[rank].base + (uint64_t)((const char *)shared - pgas.shared.base);
+}
+
+/* What is posted to the second queue pair may be there before what was posted to the first. */
+static void beside(void)
+{
+	char *in = pgas_shared(BYTES), *out = pgas_private(BYTES);
+	struct ibv_sge sge[3] = {{(uintptr_t)out, 1500, pgas.private.mr->lkey},
+				 {(uintptr_t)out + 1500, 900, pgas.private.mr->lkey},
+				 {(uintptr_t)out + 2400, 300, pgas.private.mr->lkey}};
+	const uint64_t to = remote(next(), in), at[3] = {to, to + 1000, to + 1800};
+
+	connect_to_all(2);
+	pgas_barrier();
+	for (long r = 0; r < rounds; r++) {
+		fill(out, BYTES);
+		for (int i = 0; i < 3; i++) {
+			struct ibv_send_wr *bad, wr = {.sg_list = &sge[i],
+						       .num_sge = 1,
+						       .opcode = IBV_WR_RDMA_WRITE,
+						       .send_flags = IBV_SEND_SIGNALED,
+						       .wr.rdma = {at[i], pgas.peers[next()].rkey}};
+
+			if (ibv_post_send(qps[i % 2][next()], &wr, &bad))
+				pgas_fail("cannot post");
+		}
+		take(in, BYTES);
+		for (int i = 0; i < 3; i++)
+			await();
+		take(in, BYTES);
+		if (r % 8 == 7)
+			pgas_barrier();
+	}
+}
+
+/* Atomics and a READ whose results come to the same place, and of which only the last says that it has ended. */
+static void overlaid(void)
+{
+	uint64_t *words = pgas_shared(WORDS * sizeof(*words)), *result = pgas_private(WORDS * sizeof(*result));
+
+	connect_to_all(1);
+	pgas_barrier();
+	for (long r = 0; r < rounds; r++) {
+		struct ibv_sge word = {(uintptr_t)result, sizeof(uint64_t), pgas.private.mr->lkey};
+		struct ibv_send_wr wr[4] = {0}, *bad;
+
+		for (int i = 0; i < 4; i++)
+			wr[i] = (struct ibv_send_wr){
+			    .next = i < 3 ? &wr[i + 1] : NULL,
+			    .sg_list = &word,
+			    .num_sge = 1,
+			    .opcode = i == 2 ? IBV_WR_RDMA_READ : IBV_WR_ATOMIC_FETCH_AND_ADD,
+			    .send_flags = i == 3 ? IBV_SEND_SIGNALED : 0,
+			    .wr.atomic = {.remote_addr = remote(next(), words),
+					  .compare_add = 1 + found % 5,
+					  .rkey = pgas.peers[next()].rkey}};
+		wr[2].wr.rdma.remote_addr = remote(next(), words);
+		wr[2].wr.rdma.rkey = pgas.peers[next()].rkey;
+		if (ibv_post_send(qps[0][next()], wr, &bad))
+			pgas_fail("cannot post");
+		await();
+		take(result, sizeof(uint64_t));
+		if (r % 4 == 3)
+			pgas_barrier();
+	}
+}
+
+/* Receives that are alike, one after the other. */
+static void empty(void)
+{
+	struct ibv_recv_wr *bad_receive, receive = {.wr_id = 7};
+	struct ibv_send_wr *bad, send = {.opcode = IBV_WR_SEND_WITH_IMM, .send_flags = IBV_SEND_SIGNALED};
+
+	connect_to_all(1);
+	for (int i = 0; i < 32; i++)
+		if (ibv_post_recv(qps[0][before()], &receive, &bad_receive))
+			pgas_fail("cannot post a receive");
+	pgas_barrier();
+	for (int i = 0; i < 32; i++) {
+		send.imm_data = (uint32_t)found;
+		if (ibv_post_send(qps[0][next()], &send, &bad))
+			pgas_fail("cannot post");
+		for (int left = 2; left; left--) {
+			struct ibv_wc wc = await();
+
+			if (wc.opcode & IBV_WC_RECV)
+				take(&wc.imm_data, sizeof(wc.imm_data));
+		}
+	}
+}
+
+static const struct pgas_case cases[] = {{"beside", beside}, {"overlaid", overlaid}, {"empty", empty}};
+
+int main(int argc, char **argv)
+{
+	const struct pgas_case *c = pgas_case(argc > 2 ? 2 : argc, argv, cases, sizeof(cases) / sizeof(*cases));
+
+	rounds = pgas_argument(argc, argv, 2, 40, 1, "queues CASE [ROUNDS]");
+	pgas_start(1 << 16, 1 << 16);
+	seed = (uint64_t)pgas.rank;
+	c->run();
+	return pgas_end(pgas_result(true, "rank %d: %s %016llx", pgas.rank, c->name, (unsigned long long)found));
+}
