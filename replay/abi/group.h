@@ -230,6 +230,12 @@ enum sr_group_write_kind {
 	SR_GROUP_ENTERED, /* brought by a completion, but the program may have loaded it before that */
 };
 
+/* The bytes of an atomic whose result is not known yet. */
+struct sr_group_operands {
+	uint64_t value;    /* to be added, or to be stored */
+	uint64_t expected; /* of a compare-swap */
+};
+
 static inline bool sr_group_is_open(uint16_t kind)
 {
 	return kind == SR_GROUP_ATOMIC || kind == SR_GROUP_SWAP;

@@ -194,20 +194,29 @@ void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
 		sr_transfer(by, place_of(member, place), pieces, n);
 }
 
-uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin, uint64_t addr, const uint64_t *swap)
+uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin, uint64_t addr, bool swaps, const struct sr_group_operands *o)
 {
 	struct sr_group_member *m = &sr_group_memory->member[member];
 	struct sr_group_write w = {
-	    .origin = *origin, .addr = addr, .length = 8, .kind = swap ? SR_GROUP_SWAP : SR_GROUP_ATOMIC};
+	    .origin = *origin, .addr = addr, .length = 8, .kind = swaps ? SR_GROUP_SWAP : SR_GROUP_ATOMIC};
 	uint64_t number;
 
 	lock(m);
 	number = add_entry(member, &w);
-	if (swap)
-		put_own(place_of(member, w.at), &(struct sr_piece){swap, sizeof(*swap)}, 1);
-	m->written += 8;
+	put_own(place_of(member, w.at), &(struct sr_piece){o, sizeof(*o)}, 1);
+	m->written += sizeof(*o);
 	unlock(m);
 	return number;
+}
+
+uint64_t sr_history_atomic(const struct sr_group_write *w, uint64_t before)
+{
+	struct sr_group_operands o;
+
+	sr_history_bytes(sr_group_self, w->at, &o, sizeof(o));
+	if (w->kind == SR_GROUP_ATOMIC)
+		return before + o.value;
+	return before == o.expected ? o.value : before;
 }
 
 uint64_t sr_history_writes(uint32_t member)

@@ -44,6 +44,8 @@ struct write {
 	uint64_t number, weight;
 	uint64_t at; /* of its bytes, in the history */
 	uint32_t from, length;
+	uint16_t kind;
+	uint16_t before; /* of an open atomic's word, so many bytes are in front of the value */
 };
 
 /* The writes of a member to a value, or those by one of its queue pairs, the first posted first. */
@@ -173,16 +175,18 @@ static void add(struct search *s, const struct sr_group_write *w, uint64_t numbe
 	uint64_t end = w->addr + w->length < v->addr + v->length ? w->addr + w->length : v->addr + v->length;
 	const struct write x = {.number = number,
 				.weight = w->origin.weight,
-				.at = w->at + (begin - w->addr),
+				.at = w->at + (sr_group_is_open(w->kind) ? 0 : begin - w->addr),
 				.from = (uint32_t)(begin - v->addr),
-				.length = (uint32_t)(end - begin)};
+				.length = (uint32_t)(end - begin),
+				.kind = w->kind,
+				.before = (uint16_t)(begin - w->addr)};
 	bool has_landed = is_old(number);
 	struct writer *of;
 
 	if (w->kind == SR_GROUP_OWN && s->own < OWN && !s->seen)
 		table->own[s->own++] = x;
-	/* An atomic has no bytes until its result is known; those of others are not in doubt. */
-	if (begin >= end || w->kind != SR_GROUP_BYTES)
+	/* Those of others are not in doubt. */
+	if (begin >= end || (w->kind != SR_GROUP_BYTES && !sr_group_is_open(w->kind)))
 		return;
 	of = writer_of(s, &w->origin);
 	if (!of || of->n == WRITES || (has_landed && of->landed == AGAIN))
@@ -227,9 +231,24 @@ static void gather(struct search *s)
 		reverse(&table->writer[i]);
 }
 
+/* The result of an atomic may come to its rank only after this value was found. */
+static void apply_atomic(const struct search *s, const struct write *w)
+{
+	const uint8_t *now = sr_exposed_backing((void *)s->v->addr);
+	uint64_t word;
+
+	memcpy(&word, now + w->from - w->before, sizeof(word));
+	memcpy((uint8_t *)&word + w->before, s->bytes + w->from, w->length);
+	word = sr_history_atomic(&(struct sr_group_write){.kind = w->kind, .at = w->at}, word);
+	memcpy(s->bytes + w->from, (uint8_t *)&word + w->before, w->length);
+}
+
 static void apply(const struct search *s, const struct write *w, uint32_t length)
 {
-	sr_history_bytes(sr_group_self, w->at, s->bytes + w->from, length);
+	if (sr_group_is_open(w->kind))
+		apply_atomic(s, w);
+	else
+		sr_history_bytes(sr_group_self, w->at, s->bytes + w->from, length);
 }
 
 /* Does the writer's next write lie over any that others still have? */

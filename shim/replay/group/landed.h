@@ -13,6 +13,7 @@
  *   If none fits, and a member posted to several queue pairs, each of these is a writer of its own.
  * - Where writes of several members lie over each other, and nothing has the checksum so far, all orders of them are
  *   tried that keep the order of each member's.  So are the program's own stores, over or under what had landed.
+ * - An atomic of which the result is not known yet is applied to what is there.
  * - If none has the checksum, a write may have landed in part: beginnings of the next one are tried.
  * - If none has it still, a member may not have come so far: then more of its writes are waited for.
  * - A value that was found when a page stopped being passed through is mostly what the program has stored there itself.  That

@@ -190,7 +190,9 @@ void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
 		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_transfer_by *by,
 		    const struct sr_piece *pieces, uint32_t n);
 /* Adds an atomic operation on 8 bytes, perhaps a compare-swap; its result follows later.  Returns its number. */
-uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin, uint64_t addr, const uint64_t *swap);
+uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin, uint64_t addr, bool swaps, const struct sr_group_operands *o);
+/* What such a request to this process's memory, whose result is not known, makes of the word. */
+uint64_t sr_history_atomic(const struct sr_group_write *w, uint64_t before);
 /* The number of writes so far to the member's memory. */
 uint64_t sr_history_writes(uint32_t member);
 /* Reads writes to the member's memory, from this number on, at most n; returns how many. */

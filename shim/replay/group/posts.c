@@ -64,6 +64,14 @@ static void begin_fetch(const struct sr_request_qp *q, struct sr_request *r)
 	}
 }
 
+static void add_atomic(const struct sr_request_qp *q, struct sr_request *r, const struct sr_group_origin *origin)
+{
+	const bool swaps = r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+	const struct sr_group_operands o = {swaps ? r->swap : r->compare_add, r->compare_add};
+
+	r->change = sr_history_add_atomic((uint32_t)q->peer, origin, r->remote_addr, swaps, &o);
+}
+
 /* Applies the request to the peer and makes it outstanding. */
 static void post(struct sr_thread *t, struct sr_request_qp *q, struct sr_request *r,
 		 const struct sr_group_origin *origin)
@@ -98,8 +106,7 @@ static void post(struct sr_thread *t, struct sr_request_qp *q, struct sr_request
 		sr_history_add((uint32_t)q->peer, origin, SR_GROUP_BYTES, r->remote_addr, by,
 			       pieces, n);
 	if (does & SR_OP_ATOMIC)
-		r->change = sr_history_add_atomic((uint32_t)q->peer, origin, r->remote_addr,
-						  r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? &r->swap : NULL);
+		add_atomic(q, r, origin);
 	if (!(does & SR_OP_RECEIVED) || !q->out)
 		return;
 	/* A WRITE with immediate data consumes a receive, but brings no bytes to its buffers. */

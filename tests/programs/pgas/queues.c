@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * queues.c: small programs whose requests are not as simple as those of the others, for `sreplay record --order`: several queue
- * pairs to one peer, chains of which only the last is signaled, messages without bytes.
+ * pairs to one peer, chains of which only the last is signaled, results that nobody has asked for, messages without bytes.
  *
  *   queues CASE [ROUNDS]
  *   queues         lists the cases
  *
  * What a rank sends depends on all that it has found so far, which it prints.
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ static int next(void)
 	return (pgas.rank + 1) % pgas.ranks;
 }
 
-static int before(void)
+static int previous(void)
 {
 	return (pgas.rank + pgas.ranks - 1) % pgas.ranks;
 }
@@ -144,6 +145,43 @@ static void overlaid(void)
 	}
 }
 
+/* The next rank finds what an atomic did, among other bytes, and says so, before this rank asks for its result. */
+static void unasked(void)
+{
+	struct {
+		uint64_t data[WORDS], word, sum, shown;
+	} *mine = pgas_shared(sizeof(*mine));
+	uint64_t *out = pgas_private((WORDS + 1) * sizeof(*out));
+	struct ibv_sge data = {(uintptr_t)out, WORDS * sizeof(*out), pgas.private.mr->lkey},
+		       word = {(uintptr_t)(out + WORDS), sizeof(*out), pgas.private.mr->lkey};
+	const uint32_t rkey = pgas.peers[next()].rkey;
+
+	connect_to_all(1);
+	pgas_barrier();
+	for (long r = 1; r <= rounds; r++) {
+		struct ibv_send_wr *bad, wr[3] = {
+		    {.next = &wr[1], .sg_list = &data, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+		     .wr.rdma = {remote(next(), mine->data), rkey}},
+		    {.next = &wr[2], .sg_list = &word, .num_sge = 1, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+		     .wr.atomic = {remote(next(), &mine->word), (uint64_t)r - 1, (uint64_t)r, rkey}},
+		    {.sg_list = &word, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .send_flags = IBV_SEND_SIGNALED,
+		     .wr.atomic = {remote(next(), &mine->sum), found | 1, 0, rkey}}};
+		const uint64_t before = pgas_load(&mine->sum), round = (uint64_t)r;
+
+		fill(out, data.length);
+		pgas_barrier();
+		if (ibv_post_send(qps[0][next()], wr, &bad))
+			pgas_fail("cannot post");
+		for (struct pgas_patience patience = {0}; pgas_load(&mine->sum) == before;)
+			pgas_relax(&patience);
+		take(mine, offsetof(typeof(*mine), shown));
+		pgas_put(previous(), &mine->shown, &round, sizeof(round));
+		pgas_wait_for(&mine->shown, round);
+		await();
+		take(out + WORDS, sizeof(*out));
+	}
+}
+
 /* Receives that are alike, one after the other. */
 static void empty(void)
 {
@@ -152,7 +190,7 @@ static void empty(void)
 
 	connect_to_all(1);
 	for (int i = 0; i < 32; i++)
-		if (ibv_post_recv(qps[0][before()], &receive, &bad_receive))
+		if (ibv_post_recv(qps[0][previous()], &receive, &bad_receive))
 			pgas_fail("cannot post a receive");
 	pgas_barrier();
 	for (int i = 0; i < 32; i++) {
@@ -168,7 +206,7 @@ static void empty(void)
 	}
 }
 
-static const struct pgas_case cases[] = {{"beside", beside}, {"overlaid", overlaid}, {"empty", empty}};
+static const struct pgas_case cases[] = {{"beside", beside}, {"overlaid", overlaid}, {"unasked", unasked}, {"empty", empty}};
 
 int main(int argc, char **argv)
 {
