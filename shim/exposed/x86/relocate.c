@@ -35,11 +35,22 @@ static bool is_nop(const struct encoding *e)
 	return e->map == 1 ? e->opcode == 0x1f : e->map == 0 && e->opcode == 0x90 && !e->repeat && !e->has_rex;
 }
 
+/*
+ * Without optimisation a compiler puts a nop where a function's last statement ends: then come leave or pop %rbp, and ret, or
+ * the check of the stack's canary.  CODE_MAX bytes are there from the group on, so these can be looked at.
+ */
+static bool is_statements_end(const uint8_t *p)
+{
+	static const uint8_t canary[4] = {0x48, 0x8b, 0x45, 0xf8};
+
+	return p[0] == 0x90 && (((p[1] == 0xc9 || p[1] == 0x5d) && p[2] == 0xc3) || !memcmp(p + 1, canary, sizeof(canary)));
+}
+
 static bool is_landmark(const uint8_t *p, const struct encoding *e)
 {
 	static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-	return !memcmp(p, endbr64, sizeof(endbr64)) || is_nop(e);
+	return !memcmp(p, endbr64, sizeof(endbr64)) || (is_nop(e) && !is_statements_end(p));
 }
 
 /* A branch into the midst of the group would meet the jump. */

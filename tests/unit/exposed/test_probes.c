@@ -55,6 +55,7 @@ uint64_t site_by_index(volatile void *p, uint64_t index);
 uint64_t site_of_rip(void);
 uint64_t site_entered_behind(volatile void *p, uint64_t way);
 uint64_t site_sign_extends(volatile void *p);
+void site_ends_function(volatile void *p, uint64_t v);
 void site_fills(volatile void *p, uint64_t n, uint64_t with);
 uint64_t site_below_stack_and_vectors(volatile void *p);
 void site_of_vectors(volatile void *from, volatile void *to);
@@ -117,6 +118,7 @@ __asm__(".text\n"
 	"1: mov (%rdi), %eax\n"
 	"2: inc %eax\n inc %eax\n ret\n"
 	APART "site_sign_extends: movsbq (%rdi), %rax\n ret\n nop\n"
+	APART "site_ends_function: push %rbp\n mov %rsi, %rax\n mov %al, (%rdi)\n nop\n pop %rbp\n ret\n" NO_SPRINGBOARD
 	APART "site_fills: add %rdi, %rsi\n"
 	"1: mov %dl, (%rdi)\n inc %rdi\n cmp %rsi, %rdi\n jne 1b\n ret\n"
 	APART "site_of_vectors: movdqu (%rdi), %xmm3\n pand %xmm3, %xmm3\n movdqu %xmm3, (%rsi)\n movdqa %xmm3, %xmm4\n ret\n"
@@ -233,6 +235,20 @@ static void test_branches_and_comparisons(void **state)
 		assert_int_equal(site_sign_extends(&user[11]), i % 2 ? -128 : 127);
 	}
 	assert_served(before, 3 * ROUNDS);
+}
+
+/* As compilers without optimisation end a function. */
+static void test_end_of_a_function(void **state)
+{
+	uint64_t before = served();
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_exposed_observe();
+		dma[12] = 0;
+		site_ends_function(&user[12], i);
+		assert_int_equal(dma[12], i & 0xff);
+	}
+	assert_served(before, ROUNDS);
 }
 
 static void test_operands(void **state)
@@ -1214,6 +1230,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_each_does_what_it_did),
 	    cmocka_unit_test(test_branches_and_comparisons),
+	    cmocka_unit_test(test_end_of_a_function),
 	    cmocka_unit_test(test_operands),
 	    cmocka_unit_test(test_exchanges),
 	    cmocka_unit_test(test_exchanges_of_the_stack_pointer),
