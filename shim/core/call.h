@@ -68,6 +68,8 @@ enum sr_source {
 #define SR_ORDER_EXPOSES 8u
 /* Behind the real call it changes that again, which belongs to its return: with threads, it is recorded behind the call. */
 #define SR_ORDER_UNEXPOSES 16u
+/* Peers see in which order two of them came to a queue: nothing may come between the number and the real call. */
+#define SR_ORDER_POSTS 32u
 
 /* How a function reports that something is not supported. */
 enum sr_failure {

@@ -10,6 +10,7 @@
  * The order is right because of where a number is drawn:
  *     A call that lets others continue (post_send, write, unlock, sem_post) draws before the
  *     real call: whatever others see of it has a higher number.
+ *     Of posts, peers see the order: one at a time draws and posts (SR_ORDER_POSTS), if threads run one at a time.
  *     A call that sees what others did (poll_cq, read, taking a lock) draws after the real
  *     call: whatever it saw has a lower number.
  *     A call that does both, or about which calls.def says nothing, draws twice.

@@ -304,6 +304,14 @@ static uint64_t __attribute__((noinline)) invoke_cancellable(struct recording *r
 
 /* ----------------------------------------------------------------- a call */
 
+/* A post never waits for another thread, unless that one has begun a batch for the queue pair. */
+INLINE bool keeps_token(const struct recording *r)
+{
+	if (r->d->order & SR_ORDER_POSTS)
+		return (r->n != SR_CALL_post_send && r->n != SR_CALL_bind_mw) || !sr_qp_builds((struct ibv_qp *)r->a[0]);
+	return r->d->order & SR_ORDER_EXPOSES;
+}
+
 /* Makes the real call. Its errno is at *error, where the program expects `saved`. */
 INLINE void make(struct recording *r, int *error, int saved, const enum threads how)
 {
@@ -316,7 +324,7 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	if (how != ALONE)
 		t->makes = d;
 	if (how == SERIAL) {
-		if (!(d->order & SR_ORDER_EXPOSES))
+		if (!keeps_token(r))
 			sr_serial_release(t, sr_serial_releasing(t, d, is_output(d)));
 	}
 	if (how != ALONE && is_output(d)) {

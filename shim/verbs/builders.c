@@ -17,10 +17,20 @@
 uint64_t sr_invoke_qp_to_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_qp_ex *ex = (void *)sr_real(d, a);
+	struct sr_qp *q = ex ? sr_qp_find(&ex->qp_base) : NULL;
 
 	if (ex)
 		sr_ops_patch(ex, SR_SOURCE_QP);
+	if (q)
+		q->builds = true;
 	return (uintptr_t)ex;
+}
+
+bool sr_qp_builds(struct ibv_qp *qp)
+{
+	const struct sr_qp *q = sr_qp_find(qp);
+
+	return q && q->builds;
 }
 
 /*

@@ -176,7 +176,11 @@ struct sr_qp {
 	struct sr_wqe *unread;
 	enum ibv_wr_opcode unread_opcode;
 	uint64_t batch_posted; /* `posted` at wr_start */
+	bool builds; /* the program has asked for its builders */
 };
+
+/* May a thread have begun a batch for it? */
+bool sr_qp_builds(struct ibv_qp *qp);
 
 /* ordered: completes in the order of the posts (send queues).  depth: of outstanding requests. */
 struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, uint32_t depth,

@@ -38,7 +38,8 @@ def jobs(tap, directory):
                                  ("fetched", 3, ["fetches", "read-data"]), ("requests", 3, ["fetches", "chain"]),
                                  ("datagrams", 3, ["fetches", "datagrams"]), ("mixed", 3, ["mixed"]),
                                  ("relayed", 3, ["fetches", "relayed"]), ("two-queues", 3, ["queues", "beside"]),
-                                 ("results", 3, ["queues", "overlaid"]), ("unasked", 3, ["queues", "unasked"]), ("alike", 3, ["queues", "empty"])):
+                                 ("results", 3, ["queues", "overlaid"]), ("unasked", 3, ["queues", "unasked"]), ("alike", 3, ["queues", "empty"]),
+                                 ("posters", 3, ["queues", "posters"])):
         trace, outputs, problem = record(directory, name, ranks, program, "--order")
         status, _, err = extract(trace, "0-%d" % (ranks - 1), detail)
         problem = problem or ("" if status == 0 else err) or "".join(alone(detail, r, outputs[r]) for r in range(ranks))

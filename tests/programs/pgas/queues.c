@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * queues.c: small programs whose requests are not as simple as those of the others, for `sreplay record --order`: several queue
- * pairs to one peer, chains of which only the last is signaled, results that nobody has asked for, messages without bytes.
+ * pairs to one peer, chains of which only the last is signaled, results that nobody has asked for, messages without bytes, threads that post to one
+ * queue pair.
  *
  *   queues CASE [ROUNDS]
  *   queues         lists the cases
  *
  * What a rank sends depends on all that it has found so far, which it prints.
  */
+#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,7 +208,104 @@ static void empty(void)
 	}
 }
 
-static const struct pgas_case cases[] = {{"beside", beside}, {"overlaid", overlaid}, {"unasked", unasked}, {"empty", empty}};
+/* ------------------------------------------------------------ threads that post */
+
+#define POSTERS 3
+#define SLOTS   8
+#define MESSAGE 256
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	char *in, *out;
+	uint32_t receives[SLOTS], sends[SLOTS], receives_n, sends_n; /* that may be posted */
+	long left; /* to be sent */
+	bool over;
+} work = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+
+static void post_receive(uint32_t slot)
+{
+	struct ibv_sge sge = {(uintptr_t)(work.in + slot * MESSAGE), MESSAGE, pgas.private.mr->lkey};
+	struct ibv_recv_wr *bad, wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1};
+
+	if (ibv_post_recv(qps[0][previous()], &wr, &bad))
+		pgas_fail("cannot post a receive");
+}
+
+static void post_message(uint32_t slot)
+{
+	struct ibv_sge sge = {(uintptr_t)(work.out + slot * MESSAGE), MESSAGE, pgas.private.mr->lkey};
+	struct ibv_send_wr *bad, wr = {.wr_id = slot,
+				       .sg_list = &sge,
+				       .num_sge = 1,
+				       .opcode = IBV_WR_SEND,
+				       .send_flags = IBV_SEND_SIGNALED};
+
+	if (ibv_post_send(qps[0][next()], &wr, &bad))
+		pgas_fail("cannot post");
+}
+
+/* No lock is held at a post: the queue pair decides whose comes first. */
+static void *poster(void *unused)
+{
+	uint32_t slot;
+	bool receives;
+
+	for (;;) {
+		pthread_mutex_lock(&work.lock);
+		while (!work.over && !work.receives_n && !(work.left && work.sends_n))
+			pthread_cond_wait(&work.more, &work.lock);
+		receives = work.receives_n;
+		if (receives) {
+			slot = work.receives[--work.receives_n];
+		} else if (work.over) {
+			pthread_mutex_unlock(&work.lock);
+			return unused;
+		} else {
+			slot = work.sends[--work.sends_n];
+			work.left--;
+			fill(work.out + slot * MESSAGE, MESSAGE);
+		}
+		pthread_mutex_unlock(&work.lock);
+		(receives ? post_receive : post_message)(slot);
+	}
+}
+
+static void posters(void)
+{
+	pthread_t threads[POSTERS];
+	long messages = 10 * rounds;
+
+	work.in = pgas_private(SLOTS * MESSAGE);
+	work.out = pgas_private(SLOTS * MESSAGE);
+	work.left = messages;
+	connect_to_all(1);
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		work.sends[work.sends_n++] = i;
+		post_receive(i);
+	}
+	pgas_barrier();
+	for (int i = 0; i < POSTERS; i++)
+		pthread_create(&threads[i], NULL, poster, NULL);
+	for (long left = 2 * messages; left; left--) {
+		struct ibv_wc wc = await();
+
+		pthread_mutex_lock(&work.lock);
+		if (wc.opcode & IBV_WC_RECV) {
+			take(work.in + wc.wr_id * MESSAGE, MESSAGE);
+			work.receives[work.receives_n++] = (uint32_t)wc.wr_id;
+		} else {
+			work.sends[work.sends_n++] = (uint32_t)wc.wr_id;
+		}
+		work.over = left == 1;
+		pthread_cond_broadcast(&work.more);
+		pthread_mutex_unlock(&work.lock);
+	}
+	for (int i = 0; i < POSTERS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static const struct pgas_case cases[] = {{"beside", beside}, {"overlaid", overlaid}, {"unasked", unasked}, {"empty", empty}, {"posters", posters}};
 
 int main(int argc, char **argv)
 {
