@@ -90,7 +90,7 @@ static void beside(void)
 	struct ibv_sge sge[3] = {{(uintptr_t)out, 1500, pgas.private.mr->lkey},
 				 {(uintptr_t)out + 1500, 900, pgas.private.mr->lkey},
 				 {(uintptr_t)out + 2400, 300, pgas.private.mr->lkey}};
-	const uint64_t to = remote(next(), in), at[3] = {to, to + 1000, to + 1800};
+	const uint64_t to = remote(next(), in), at[3] = {to, to + 1500, to + 2400};
 
 	connect_to_all(2);
 	pgas_barrier();
