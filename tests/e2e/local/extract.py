@@ -37,7 +37,7 @@ def jobs(tap, directory):
                                  ("one-sided", 2, ["dht"]), ("blocks", 3, ["blocks", "30"]), ("halo", 4, ["laplace"]),
                                  ("fetched", 3, ["fetches", "read-data"]), ("requests", 3, ["fetches", "chain"]),
                                  ("datagrams", 3, ["fetches", "datagrams"]), ("mixed", 3, ["mixed"]),
-                                 ("relayed", 3, ["fetches", "relayed"]), ("two-queues", 3, ["queues", "beside"]),
+                                 ("relayed", 3, ["fetches", "relayed"]),
                                  ("results", 3, ["queues", "overlaid"]), ("unasked", 3, ["queues", "unasked"]), ("alike", 3, ["queues", "empty"]),
                                  ("posters", 3, ["queues", "posters"])):
         trace, outputs, problem = record(directory, name, ranks, program, "--order")
@@ -69,7 +69,8 @@ def of_exposed_memory(tap, directory):
            "and so does a replay of one rank alone", said.stderr)
     # In random order, and into memory that several ranks write to.
     problems = []
-    for seed, program in some(((5, ["blocks", "15", "1"]), (6, ["blocks", "15"]), (7, ["laplace"])), 3):
+    for seed, program in some(((5, ["blocks", "15", "1"]), (6, ["blocks", "15"]), (7, ["laplace"]),
+                                (5, ["queues", "beside"])), 4):
         trace, outputs, problem = record(directory, "seed-%d" % seed, 3, program, "--order", ["-s", str(seed)])
         status, _, err = extract(trace, "1", detail)
         problems += [p for p in (problem, err if status else alone(detail, 1, outputs[1])) if p]
