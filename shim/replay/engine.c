@@ -90,6 +90,20 @@ static bool comes_at_once(struct sr_thread *t, enum sr_call_number n, uint64_t *
 	return is;
 }
 
+/*
+ * If threads run one at a time, one that never had the run token has executed nothing of the program: it waits until another one
+ * ends the process.
+ */
+static void begin_without_token(struct sr_thread *t)
+{
+	const bool serial = sr_replay_page->serial;
+
+	if (t->silent && serial)
+		sr_replay_stop(t, SR_REPLAY_THREAD_CUT, 0, NULL);
+	if (!t->silent && sr_replay_peek(t) && serial && t->stream->next.kind == SR_REC_REPLAY_END)
+		sr_replay_end_of_stream(t, &t->stream->next, 0, NULL);
+}
+
 static void thread_begins(struct sr_thread *t)
 {
 	enum sr_heap before = sr_enter(t);
@@ -97,8 +111,8 @@ static void thread_begins(struct sr_thread *t)
 	if (!t->started)
 		sr_replay_start_thread(t);
 	/* The first thing that comes may be a place in its code. */
-	if (!t->silent && !sr_replay_take_run_tokens(t))
-		sr_replay_peek(t);
+	if (t->silent || !sr_replay_take_run_tokens(t))
+		begin_without_token(t);
 	sr_leave(t, before);
 }
 

@@ -169,6 +169,27 @@ static int killed(void)
 	return 1;
 }
 
+static volatile int began;
+
+static void *begin(void *unused)
+{
+	began = 1;
+	return unused;
+}
+
+/* The process mostly ends before the thread's turn comes; main looks whether it came. */
+static int not_begun(void)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, begin, NULL);
+	for (volatile int i = 0; i < 4000000; i++)
+		;
+	if (began && write(1, "begun\n", 6) < 0)
+		return 1;
+	_exit(4);
+}
+
 static void at_exit(void)
 {
 	free(malloc(77));
@@ -187,6 +208,7 @@ static const struct {
     {"many", many},
     {"soon", soon},
     {"with_child", with_child},
+    {"not_begun", not_begun},
     {"killed", killed},
 };
 
