@@ -40,6 +40,7 @@ struct request {
 	uint64_t posted; /* number of struct sr_posted */
 	uint64_t length, remote, first_sge;
 	uint16_t number;
+	uint16_t pieces; /* of its list */
 	uint8_t opcode;
 	bool fetches, fetched;
 };

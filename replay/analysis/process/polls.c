@@ -78,16 +78,16 @@ struct polling {
 };
 
 /*
- * Reports the next segments, up to `length` bytes, as values of this completion; returns how many
+ * Reports the next segments, up to `length` bytes and up to that end, as values of this completion; returns how many
  * bytes there were.  first: where they must begin; 0: anywhere.
  */
 static int64_t report_segments(struct polling *s, struct sr_value *v, uint64_t length,
-			       uint64_t first)
+			       uint64_t first, size_t end)
 {
 	struct process *p = s->p;
 	uint64_t reported = 0, remote = v->remote;
 
-	while (reported < length && s->segment < s->poll.segments_n) {
+	while (reported < length && s->segment < s->poll.segments_n && s->segment < end) {
 		struct sr_cursor next = s->poll.segments;
 		struct sr_wire_segment segment;
 		struct arrived found;
@@ -128,7 +128,7 @@ static struct sr_value new_value(const struct polling *s)
 				 .known = sr_knowledge_of(p->knowledge, s->rank)};
 }
 
-static int ended(struct polling *s, const struct qp *q, struct request *rq, uint64_t length)
+static int ended(struct polling *s, const struct qp *q, struct request *rq, uint64_t length, size_t end)
 {
 	struct process *p = s->p;
 	struct sr_value v = new_value(s);
@@ -140,7 +140,7 @@ static int ended(struct polling *s, const struct qp *q, struct request *rq, uint
 	v.posted = rq->posted;
 	v.request = rq->number;
 	v.flags = sr_log_link_flags(p, q);
-	reported = report_segments(s, &v, length, rq->first_sge);
+	reported = report_segments(s, &v, length, rq->first_sge, end);
 	if (reported < 0 || rq->fetched)
 		return reported < 0 ? (int)reported : 0;
 	rq->fetched = true;
@@ -183,11 +183,15 @@ static void end_fetch(void *argument, struct sr_send_request *r, bool succeeded)
 {
 	struct completing *c = argument;
 	struct request *rq = (struct request *)r;
-	/* A post of record --order lacks its pieces. */
-	const bool lacks_pieces = !rq->length && r == c->done && c->s->p->ranks[c->s->rank].lacks_sent;
+	/* A post of record --order lacks the lengths of its pieces. */
+	const bool lacks_lengths = !rq->length && c->s->p->ranks[c->s->rank].lacks_sent;
 
-	if (succeeded && rq->fetches && (r == c->done || !rq->fetched) && !c->err)
-		c->err = ended(c->s, c->q, rq, lacks_pieces ? c->byte_len : rq->length);
+	if (!succeeded || !rq->fetches || (r != c->done && rq->fetched) || c->err)
+		return;
+	if (lacks_lengths && r != c->done)
+		c->err = ended(c->s, c->q, rq, UINT64_MAX, c->s->segment + rq->pieces);
+	else
+		c->err = ended(c->s, c->q, rq, lacks_lengths ? c->byte_len : rq->length, SIZE_MAX);
 }
 
 static void end_nothing(void *argument, struct sr_send_request *r, bool succeeded)
@@ -232,7 +236,7 @@ static int failed(struct polling *s, struct qp *q, const struct completion *c)
 		struct request *rq = (struct request *)r;
 
 		if (rq->fetches && !rq->fetched && arrived_at(s, rq->first_sge))
-			completing.err = ended(s, q, rq, rq->length);
+			completing.err = ended(s, q, rq, rq->length, SIZE_MAX);
 	}
 	done = sr_send_queue_find(&q->sends, c->wr_id, c->status, c->opcode);
 	if (done)
@@ -452,7 +456,7 @@ static int received(struct polling *s, struct qp *q, const struct completion *c)
 		return err;
 	if (c->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
 		return 0;
-	reported = report_segments(s, &v, c->byte_len, 0);
+	reported = report_segments(s, &v, c->byte_len, 0, SIZE_MAX);
 	return reported < 0 ? (int)reported : 0;
 }
 
@@ -464,7 +468,7 @@ static int report_rest(struct polling *s)
 	if (s->segment == s->poll.segments_n)
 		return 0;
 	s->p->counts->unexpected++;
-	reported = report_segments(s, &v, UINT64_MAX, 0);
+	reported = report_segments(s, &v, UINT64_MAX, 0, SIZE_MAX);
 	return reported < 0 ? (int)reported : 0;
 }
 

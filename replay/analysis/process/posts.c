@@ -144,6 +144,7 @@ static int post_one(struct process *p, size_t rank, struct qp *q, struct sr_curs
 	    .send = {.wr_id = w.wr_id,
 		     .signaled = q->sig_all || w.send_flags & IBV_SEND_SIGNALED},
 	    .length = pieces.length,
+	    .pieces = (uint16_t)p->details.pieces_n,
 	    .remote = w.remote_addr,
 	    .number = number,
 	    .opcode = (uint8_t)w.opcode,
@@ -290,6 +291,7 @@ static int set_data(struct process *p, size_t rank, struct qp *q, const struct s
 				 &(struct ibv_sge){in.sge.addr, in.sge.length, in.sge.lkey});
 		b->rq.first_sge = sr_log_address_of(lkeys, in.sge.lkey, in.sge.addr);
 		b->rq.length = in.sge.length;
+		b->rq.pieces = 1;
 		break;
 	case SR_WHAT_SET_SGE_LIST:
 		sr_get_in_wr_set_sge_list(&at, &in.list);
@@ -297,6 +299,7 @@ static int set_data(struct process *p, size_t rank, struct qp *q, const struct s
 		if (err)
 			return err;
 		b->rq.length = pieces.length;
+		b->rq.pieces = (uint16_t)b->details.pieces_n;
 		if (pieces.length)
 			b->rq.first_sge =
 			    sr_log_address_of(lkeys, pieces.first_key, pieces.first);

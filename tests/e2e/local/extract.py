@@ -42,7 +42,7 @@ def jobs(tap, directory):
                                  ("posters", 3, ["queues", "posters"])):
         trace, outputs, problem = record(directory, name, ranks, program, "--order")
         status, _, err = extract(trace, "0-%d" % (ranks - 1), detail)
-        problem = problem or ("" if status == 0 else err) or "".join(alone(detail, r, outputs[r]) for r in range(ranks))
+        problem = problem or (err if status or "of no request" in err else "") or "".join(alone(detail, r, outputs[r]) for r in range(ranks))
         problem = problem or (left_out(detail) and "the new trace lacks values")
         whole = run([SREPLAY, "verify", detail], SECONDS)
         problem = problem or (whole[0] and whole[1].decode())
