@@ -307,9 +307,8 @@ static uint64_t __attribute__((noinline)) invoke_cancellable(struct recording *r
 /* A post never waits for another thread, unless that one has begun a batch for the queue pair. */
 INLINE bool keeps_token(const struct recording *r)
 {
-	if (r->d->order & SR_ORDER_POSTS)
-		return (r->n != SR_CALL_post_send && r->n != SR_CALL_bind_mw) || !sr_qp_builds((struct ibv_qp *)r->a[0]);
-	return r->d->order & SR_ORDER_EXPOSES;
+	return r->d->order & SR_ORDER_POSTS &&
+	       ((r->n != SR_CALL_post_send && r->n != SR_CALL_bind_mw) || !sr_qp_builds((struct ibv_qp *)r->a[0]));
 }
 
 /* Makes the real call. Its errno is at *error, where the program expects `saved`. */
@@ -317,6 +316,7 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 {
 	struct sr_thread *t = r->t;
 	const struct sr_call_desc *d = r->d;
+	const bool keeps = how == SERIAL && keeps_token(r);
 	uint64_t result;
 
 	t->heap = SR_HEAP_LIBRARY;
@@ -324,7 +324,7 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	if (how != ALONE)
 		t->makes = d;
 	if (how == SERIAL) {
-		if (!keeps_token(r))
+		if (!keeps && !(d->order & SR_ORDER_EXPOSES))
 			sr_serial_release(t, sr_serial_releasing(t, d, is_output(d)));
 	}
 	if (how != ALONE && is_output(d)) {
@@ -342,6 +342,9 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	r->head.error = *error;
 	t->inside_rdmacm = false;
 	t->heap = SR_HEAP_SHIM;
+	/* Others may wait until this thread lets them run, which posts until there is room. */
+	if (keeps)
+		sr_serial_release(t, SR_TOKEN_BRIEFLY);
 	if (how != ALONE && r->writes)
 		sr_write_returned(r->writes, t->number);
 }

@@ -9,6 +9,7 @@
  *
  * What a rank sends depends on all that it has found so far, which it prints.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -305,7 +306,47 @@ static void posters(void)
 		pthread_join(threads[i], NULL);
 }
 
-static const struct pgas_case cases[] = {{"beside", beside}, {"overlaid", overlaid}, {"unasked", unasked}, {"empty", empty}, {"posters", posters}};
+/* A queue of few requests: one thread posts until there is room, without any other call, and one polls. */
+static void *post_all(void *unused)
+{
+	for (long left = 4 * rounds; left; left--) {
+		struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND_WITH_IMM,
+					       .send_flags = IBV_SEND_SIGNALED,
+					       .imm_data = (uint32_t)left};
+		int err;
+
+		while ((err = ibv_post_send(qps[0][next()], &wr, &bad)) == ENOMEM)
+			;
+		if (err)
+			pgas_fail("cannot post: %s", strerror(err));
+	}
+	return unused;
+}
+
+static void full(void)
+{
+	struct ibv_recv_wr *bad, receive = {.wr_id = 7};
+	pthread_t thread;
+
+	connect_to_all(1);
+	for (int i = 0; i < 32; i++)
+		if (ibv_post_recv(qps[0][previous()], &receive, &bad))
+			pgas_fail("cannot post a receive");
+	pgas_barrier();
+	pthread_create(&thread, NULL, post_all, NULL);
+	for (long left = 8 * rounds; left; left--) {
+		struct ibv_wc wc = await();
+
+		if (!(wc.opcode & IBV_WC_RECV))
+			continue;
+		take(&wc.imm_data, sizeof(wc.imm_data));
+		if (ibv_post_recv(qps[0][previous()], &receive, &bad))
+			pgas_fail("cannot post a receive");
+	}
+	pthread_join(thread, NULL);
+}
+
+static const struct pgas_case cases[] = {{"beside", beside}, {"overlaid", overlaid}, {"unasked", unasked}, {"empty", empty}, {"posters", posters}, {"full", full}};
 
 int main(int argc, char **argv)
 {
