@@ -19,6 +19,7 @@
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
+#include "shim/exposed/exposed.h"
 #include "shim/files/fds.h"
 #include "shim/files/inputs.h"
 #include "shim/files/mapped_outputs.h"
@@ -138,6 +139,7 @@ static struct {
 		size_t size;
 		uint64_t object, offset;
 		bool announced;
+		bool watched; /* it is exposed memory since it was announced */
 		bool gone; /* replay: unmapped, but perhaps not yet at that place in the recording */
 	} list[MAPPINGS];
 } mapped;
@@ -151,13 +153,13 @@ static void drop_oldest_gone(void)
 		}
 }
 
-static void remember(void *addr, size_t size, uint64_t object, uint64_t offset, bool announced)
+static void remember(void *addr, size_t size, uint64_t object, uint64_t offset, bool announced, bool watched)
 {
 	sr_lock(&mapped.lock);
 	if (mapped.n == MAPPINGS)
 		drop_oldest_gone();
 	if (mapped.n < MAPPINGS)
-		mapped.list[mapped.n++] = (struct mapping){(uintptr_t)addr, size, object, offset, announced, false};
+		mapped.list[mapped.n++] = (struct mapping){(uintptr_t)addr, size, object, offset, announced, watched, false};
 	sr_unlock(&mapped.lock);
 }
 
@@ -195,14 +197,14 @@ void sr_shared_protected(void *addr, size_t size)
 			continue;
 		mapped.list[i] = mapped.list[--mapped.n];
 		if (m.addr < begin)
-			mapped.list[mapped.n++] = (struct mapping){m.addr, begin - m.addr, m.object, m.offset, false, m.gone};
+			mapped.list[mapped.n++] = (struct mapping){m.addr, begin - m.addr, m.object, m.offset, false, false, m.gone};
 		if (end < m_end && mapped.n < MAPPINGS)
-			mapped.list[mapped.n++] = (struct mapping){end, m_end - end, m.object, m.offset + (end - m.addr), false, m.gone};
+			mapped.list[mapped.n++] = (struct mapping){end, m_end - end, m.object, m.offset + (end - m.addr), false, false, m.gone};
 	}
 	sr_unlock(&mapped.lock);
 }
 
-static void announce(void *addr, size_t size, uint64_t object, uint64_t offset, void *site);
+static bool announce(void *addr, size_t size, uint64_t object, uint64_t offset, void *site);
 
 static bool was_announced(void *addr, size_t size);
 
@@ -236,7 +238,7 @@ static void announce_again(bool all, void *site)
 			if (m->announced && !all)
 				continue;
 			m->announced = true;
-			announce((void *)m->addr, m->size, m->object, m->offset, site);
+			m->watched = announce((void *)m->addr, m->size, m->object, m->offset, site);
 		}
 		return;
 	}
@@ -244,7 +246,7 @@ static void announce_again(bool all, void *site)
 		if (m->gone)
 			map_again(m);
 		m->announced = true;
-		announce((void *)m->addr, m->size, m->object, m->offset, site);
+		m->watched = announce((void *)m->addr, m->size, m->object, m->offset, site);
 	}
 }
 
@@ -288,15 +290,15 @@ static bool has_no_name(const uint64_t a[6])
 
 /*
  * The mapping has a record of its own, so that a replay does the same at the same place, and knows which
- * mappings of other processes are of the same memory.
+ * mappings of other processes are of the same memory.  True: it is exposed memory from now on.
  */
-static void announce(void *addr, size_t size, uint64_t object, uint64_t offset, void *site)
+static bool announce(void *addr, size_t size, uint64_t object, uint64_t offset, void *site)
 {
 	uint64_t of[] = {object, offset};
 	/* A mapping has whole pages, whatever the program has asked for. */
 	uint64_t a[] = {(uintptr_t)addr, sr_page_up(size), (uintptr_t)of};
 
-	sr_call(SR_CALL_shared_mapping, a, site);
+	return (int)sr_call(SR_CALL_shared_mapping, a, site);
 }
 
 /* Replay.  Another mapping may come before the one that was announced. */
@@ -311,9 +313,10 @@ bool sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 {
 	enum sr_heap before;
 	uint64_t object = 0;
+	bool watched;
 
 	if (has_no_name(a)) {
-		remember(addr, a[1], sr_engine->replays ? 0 : object_without_name(addr), 0, false);
+		remember(addr, a[1], sr_engine->replays ? 0 : object_without_name(addr), 0, false, false);
 		return true;
 	}
 	if (!sr_engine->replays) {
@@ -332,8 +335,8 @@ bool sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 	} else {
 		return false;
 	}
-	announce(addr, a[1], object, a[5], site);
-	remember(addr, a[1], object, a[5], true);
+	watched = announce(addr, a[1], object, a[5], site);
+	remember(addr, a[1], object, a[5], true, watched);
 	return true;
 }
 
@@ -341,10 +344,76 @@ void sr_shared_attached(void *addr, size_t size, int id, int flags, void *site)
 {
 	uint64_t object = sr_engine->replays ? 0 : object_of_segment(id);
 
+	bool watched;
+
 	if (!size || flags & SHM_RDONLY)
 		return;
-	announce(addr, size, object, 0, site);
-	remember(addr, size, object, 0, true);
+	watched = announce(addr, size, object, 0, site);
+	remember(addr, size, object, 0, true, watched);
+}
+
+/* -------------------------------------------------------- a segment of one's own */
+
+/*
+ * Programs take huge pages by a segment of their own: they make it by a key, attach it, and mark it for removal at once.  Then it
+ * has no key any more, and no other process finds it: it is ordinary memory, until a fork.  A program that passes a segment's
+ * number on makes it without a key, since Linux lets others attach it behind its removal as well.
+ */
+bool sr_shared_is_own(int id)
+{
+	struct shmid_ds ds;
+
+	return !sr_engine->replays && !sr_syscall(SYS_shmctl, id, IPC_STAT, SR_ARG(&ds), 0, 0, 0) && ds.shm_perm.__key != IPC_PRIVATE &&
+	       ds.shm_nattch == 1 && ds.shm_cpid == (int)sr_sys_getpid();
+}
+
+static bool is_withdrawn_next(const struct mapping *m)
+{
+	uint64_t a[] = {m->addr, sr_page_up(m->size)};
+
+	return sr_engine->comes_next(&sr_self, SR_CALL_shared_withdrawn, a);
+}
+
+/* The segment's mapping, or in a replay the one of which the trace says so next. */
+static bool find_withdrawn(uint64_t object, struct mapping *found)
+{
+	bool is = false;
+
+	sr_lock(&mapped.lock);
+	for (size_t i = 0; i < mapped.n && !is; i++) {
+		*found = mapped.list[i];
+		is = found->watched && (sr_engine->replays ? is_withdrawn_next(found) : found->object == object);
+	}
+	sr_unlock(&mapped.lock);
+	return is;
+}
+
+static void withdraw(uint64_t addr, uint64_t size)
+{
+	sr_lock(&mapped.lock);
+	for (size_t i = 0; i < mapped.n; i++)
+		if (mapped.list[i].addr == addr)
+			mapped.list[i].announced = mapped.list[i].watched = false;
+	sr_unlock(&mapped.lock);
+	sr_exposed_remove((void *)addr, size);
+}
+
+void sr_shared_removed(bool own, int id, void *site)
+{
+	struct mapping m;
+	uint64_t a[2];
+
+	if (sr_engine->replays ? sr_engine_passes(&sr_self) || !find_withdrawn(0, &m)
+			       : !own || !find_withdrawn(object_of_segment(id), &m)) {
+		if (!sr_engine->replays)
+			sr_engine_passes(&sr_self);
+		return;
+	}
+	a[0] = m.addr;
+	a[1] = sr_page_up(m.size);
+	sr_call(SR_CALL_shared_withdrawn, a, site);
+	/* Behind the record: a replay looks for that first, and values may be found now. */
+	withdraw(a[0], a[1]);
 }
 
 uint64_t sr_invoke_shared_mapping(const struct sr_call_desc *d, uint64_t *a)

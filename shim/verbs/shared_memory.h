@@ -28,4 +28,9 @@ void sr_shared_protected(void *addr, size_t size);
 /* shmat has returned; the segment is read-only with SHM_RDONLY in the flags. */
 void sr_shared_attached(void *addr, size_t size, int id, int flags, void *site);
 
+/* Before a segment is removed: does this process have it for itself from then on? */
+bool sr_shared_is_own(int id);
+/* It was removed, and is no exposed memory any more if it is its own. */
+void sr_shared_removed(bool own, int id, void *site);
+
 #endif

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -100,6 +101,16 @@ long sr_trapped_shmat(const struct sr_trapped *c)
 
 	if (!sr_sys_is_error((void *)result))
 		sr_shared_attached((void *)result, c->t->segment_size, (int)c->a[0], (int)c->a[2], c->site);
+	return result;
+}
+
+long sr_trapped_shmctl(const struct sr_trapped *c)
+{
+	const bool removes = (int)c->a[1] == IPC_RMID, own = removes && sr_shared_is_own((int)c->a[0]);
+	long result = sr_make_call(c, SR_CALL_shmctl);
+
+	if (removes && !result)
+		sr_shared_removed(own, (int)c->a[0], c->site);
 	return result;
 }
 

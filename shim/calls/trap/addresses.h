@@ -12,6 +12,7 @@ struct sr_trapped;
 long sr_trapped_mmap(const struct sr_trapped *c);
 long sr_trapped_munmap(const struct sr_trapped *c);
 long sr_trapped_shmat(const struct sr_trapped *c);
+long sr_trapped_shmctl(const struct sr_trapped *c);
 long sr_trapped_brk(const struct sr_trapped *c);
 long sr_trapped_mprotect(const struct sr_trapped *c);
 long sr_trapped_madvise(const struct sr_trapped *c);

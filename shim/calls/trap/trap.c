@@ -389,6 +389,7 @@ static long (*const special[SR_TRAP_CALLS])(const struct sr_trapped *c) = {
     [SYS_mmap] = sr_trapped_mmap,
     [SYS_munmap] = sr_trapped_munmap,
     [SYS_shmat] = sr_trapped_shmat,
+    [SYS_shmctl] = sr_trapped_shmctl,
     [SYS_brk] = sr_trapped_brk,
     [SYS_mprotect] = sr_trapped_mprotect,
     [SYS_pkey_mprotect] = sr_trapped_mprotect,

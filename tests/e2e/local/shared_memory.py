@@ -19,6 +19,28 @@ PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "shared_mem
 ALARMED = os.path.join(os.path.realpath(BUILD), "tests", "programs", "alarmed")
 ROUNDS = "300"
 
+# A segment that is made by a key and removed at once is the program's own until a fork; one without a key may be passed on.
+OWN_SEGMENT = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+def segment(key):
+    made = libc.shmget(key, 8192, 0o3600)
+    at = libc.shmat(made, None, 0)
+    assert not libc.shmctl(made, 0, None)
+    return (ctypes.c_uint64 * 1024).from_address(at)
+own, passed_on = segment(os.getpid() + 0x5e000000), segment(0)
+for i in range(3000):
+    own[i % 1024] += i
+passed_on[0] = sum(own)
+if not os.fork():
+    own[5] = 99
+    passed_on[1] = 98
+    os._exit(0)
+os.wait()
+print(own[5], list(passed_on[:3]), sum(own))
+"""
+
 
 def remove(how, name):
     if how != "system-v":
@@ -52,6 +74,16 @@ def check(tap, directory, how, name, explains=True):
            "each byte is found" % how, "%s\n%s" % (status, err))
     tap.ok(how in ("copied", "futex") or all(is_explained(trace, rank) for rank in range(2)),
            "%s: by the other rank, in the same round" % how, run([SREPLAY, "explain", trace, "0:100"], 100)[1].decode())
+
+
+def own_segment(tap, directory):
+    trace = os.path.join(directory, "own.srec")
+    status, out, err = run([SREPLAY, "record", "--from-start", "-q", "-o", trace, "--", "/usr/bin/python3", "-c", OWN_SEGMENT], 100)
+    replayed, again, said = replay(trace, 0)
+    faults = re.search(r"(\d+) faults", run([SREPLAY, "info", trace], 100)[1].decode())
+    tap.ok(status == 0 and out.startswith(b"99 ") and b" 98, 0]" in out and faults and int(faults.group(1)) < 3000,
+           "a segment that nobody else can have is no exposed memory before a fork", (status, out, err, faults))
+    tap.ok(replayed == 0 and again == out and "0 divergences: exact" in said, "... and replays, also what a child stores there", (again, said))
 
 
 def unwatched(tap, directory):
@@ -103,6 +135,7 @@ def main():
         check(tap, directory, "system-v", "0x%x" % (0x53520000 + os.getpid() % 65536))
         check(tap, directory, "futex", "sreplay-futex-%d" % os.getpid())
         check(tap, directory, "locked", "sreplay-locked-%d" % os.getpid(), explains=False)
+        own_segment(tap, directory)
         unwatched(tap, directory)
         limited(tap, directory)
         for what in "value", "protects", "locks":
