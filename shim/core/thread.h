@@ -144,6 +144,7 @@ struct sr_thread {
 	uint64_t held_files[SR_FILE_PLACES / 64];
 	uint64_t mapped_outputs; /* how often it has compared what lies in mapped files */
 	uint64_t segment_size; /* of the last attached shared memory (segments.h) */
+	bool segment_empty;    /* recording: nobody had attached it before */
 	/* Where its stack is known to lie, or a part of that; 0: the program chose it. */
 	uintptr_t stack_low, stack_high;
 	bool started;         /* its stream is open, or could not be opened */

@@ -182,6 +182,8 @@ void sr_exposed_keep_values(const void *addr, size_t length);
 /* Have the bytes in exposed pages changed since the program last saw them, or may they have? */
 bool sr_exposed_has_news(const void *addr, size_t length);
 bool sr_exposed_keeps_values(const void *addr);
+/* Pages that were exposed a moment ago had all zeros before: these are not recorded when they are first looked at. */
+void sr_exposed_is_empty(const void *addr, size_t length);
 /*
  * Other processes store there, and the program may wait for that in front of or behind stores of its own, with no call in
  * between: these pages are not passed through for many stores, as loads would not be seen.

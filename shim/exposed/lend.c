@@ -348,6 +348,17 @@ void sr_exposed_keep_values(const void *addr, size_t length)
 	each_used(addr, length, keep_values);
 }
 
+static void had_zeros(struct page *p)
+{
+	if (p->state == PAGE_PROTECTED && !p->shadow_valid)
+		note_digest_of_zeros(p);
+}
+
+void sr_exposed_is_empty(const void *addr, size_t length)
+{
+	each_used(addr, length, had_zeros);
+}
+
 static void meet(struct page *p)
 {
 	p->meets = true;

@@ -121,12 +121,14 @@ void sr_put_shm_change(struct sr_buf *b, const void *wanted)
 /* ---------------------------------------------------------------- recording */
 
 /* 0 if the size is unknown: then the segment cannot be attached either. */
-static size_t size_of(int id)
+static size_t look_at(int id)
 {
 	struct shmid_ds ds;
 
+	sr_self.segment_empty = false;
 	if (sr_syscall(SYS_shmctl, id, IPC_STAT, SR_ARG(&ds), 0, 0, 0))
 		return 0;
+	sr_self.segment_empty = !ds.shm_atime;
 	return sr_page_up(ds.shm_segsz);
 }
 
@@ -168,7 +170,7 @@ uint64_t sr_invoke_shmget(const struct sr_call_desc *d, uint64_t *a)
 uint64_t sr_invoke_shmat(const struct sr_call_desc *d, uint64_t *a)
 {
 	uint64_t placed[3] = {a[0], a[1], a[2]}, result;
-	size_t size = size_of((int)a[0]);
+	size_t size = look_at((int)a[0]);
 	int error;
 
 	/* An attachment that a library makes is not the program's. */

@@ -343,7 +343,7 @@ void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int 
 	sr_waits_memory_ends();
 }
 
-bool sr_regions_share(void *addr, size_t length)
+bool sr_regions_share(void *addr, size_t length, bool empty)
 {
 	if (mode != SR_REGIONS_PROTECT || !is_ready())
 		return false;
@@ -354,6 +354,8 @@ bool sr_regions_share(void *addr, size_t length)
 		sr_waits_memory_ends();
 		return false;
 	}
+	if (empty)
+		sr_exposed_is_empty(addr, length);
 	sr_exposed_keep_values(addr, length);
 	sr_exposed_meets(addr, length);
 	sr_clocks_unwatched();

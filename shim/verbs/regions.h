@@ -32,8 +32,11 @@ void sr_regions_start(enum sr_regions_mode mode, bool patch, bool together);
 /* A replay uses its own hooks. */
 void sr_regions_start_replay(const struct sr_exposed_hooks *of_replay);
 
-/* Other processes may have this memory, too: it is an exposed region until it is unmapped.  False: it cannot be. */
-bool sr_regions_share(void *addr, size_t length);
+/*
+ * Other processes may have this memory, too: it is an exposed region until it is unmapped.  empty: nobody has stored there so far.
+ * False: it cannot be one.
+ */
+bool sr_regions_share(void *addr, size_t length, bool empty);
 
 /* The memory is about to be unmapped, or replaced by another mapping. */
 void sr_regions_mapping_ends(void *addr, size_t size);

@@ -83,6 +83,14 @@ static bool ends_before(int fd, uint64_t end)
 	return !sr_sys_fstat(fd, &st) && (uint64_t)st.st_size + PAGE <= end;
 }
 
+/* It has no pages yet: all of it is zero.  (Other file systems have small files elsewhere.) */
+static bool is_empty(int fd)
+{
+	struct stat st;
+
+	return is_shared_memory(fd) && !sr_sys_fstat(fd, &st) && !st.st_blocks;
+}
+
 /* A replay has what was in it from the trace, access by access. */
 static void replace(void *addr, const uint64_t a[6])
 {
@@ -204,7 +212,7 @@ void sr_shared_protected(void *addr, size_t size)
 	sr_unlock(&mapped.lock);
 }
 
-static bool announce(void *addr, size_t size, uint64_t object, uint64_t offset, void *site);
+static bool announce(void *addr, size_t size, uint64_t object, uint64_t offset, bool empty, void *site);
 
 static bool was_announced(void *addr, size_t size);
 
@@ -238,7 +246,7 @@ static void announce_again(bool all, void *site)
 			if (m->announced && !all)
 				continue;
 			m->announced = true;
-			m->watched = announce((void *)m->addr, m->size, m->object, m->offset, site);
+			m->watched = announce((void *)m->addr, m->size, m->object, m->offset, false, site);
 		}
 		return;
 	}
@@ -246,7 +254,7 @@ static void announce_again(bool all, void *site)
 		if (m->gone)
 			map_again(m);
 		m->announced = true;
-		m->watched = announce((void *)m->addr, m->size, m->object, m->offset, site);
+		m->watched = announce((void *)m->addr, m->size, m->object, m->offset, false, site);
 	}
 }
 
@@ -290,11 +298,11 @@ static bool has_no_name(const uint64_t a[6])
 
 /*
  * The mapping has a record of its own, so that a replay does the same at the same place, and knows which
- * mappings of other processes are of the same memory.  True: it is exposed memory from now on.
+ * mappings of other processes are of the same memory.  empty: nobody has stored there so far.  True: it is exposed memory from now on.
  */
-static bool announce(void *addr, size_t size, uint64_t object, uint64_t offset, void *site)
+static bool announce(void *addr, size_t size, uint64_t object, uint64_t offset, bool empty, void *site)
 {
-	uint64_t of[] = {object, offset};
+	uint64_t of[] = {object, offset, empty};
 	/* A mapping has whole pages, whatever the program has asked for. */
 	uint64_t a[] = {(uintptr_t)addr, sr_page_up(size), (uintptr_t)of};
 
@@ -304,7 +312,7 @@ static bool announce(void *addr, size_t size, uint64_t object, uint64_t offset, 
 /* Replay.  Another mapping may come before the one that was announced. */
 static bool was_announced(void *addr, size_t size)
 {
-	uint64_t of[2] = {0}, a[] = {(uintptr_t)addr, sr_page_up(size), (uintptr_t)of};
+	uint64_t of[3] = {0}, a[] = {(uintptr_t)addr, sr_page_up(size), (uintptr_t)of};
 
 	return sr_engine->comes_next(&sr_self, SR_CALL_shared_mapping, a);
 }
@@ -313,7 +321,7 @@ bool sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 {
 	enum sr_heap before;
 	uint64_t object = 0;
-	bool watched;
+	bool watched, empty = false;
 
 	if (has_no_name(a)) {
 		remember(addr, a[1], sr_engine->replays ? 0 : object_without_name(addr), 0, false, false);
@@ -328,6 +336,7 @@ bool sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 		}
 		sr_files_keep((int)a[4]);
 		object = object_of_file((int)a[4]);
+		empty = is_empty((int)a[4]);
 		sr_leave(&sr_self, before);
 	} else if (!sr_engine_passes(&sr_self) && was_announced(addr, a[1])) {
 		/* The replay's file is a private one, which may lie on another file system. */
@@ -335,7 +344,7 @@ bool sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 	} else {
 		return false;
 	}
-	watched = announce(addr, a[1], object, a[5], site);
+	watched = announce(addr, a[1], object, a[5], empty, site);
 	remember(addr, a[1], object, a[5], true, watched);
 	return true;
 }
@@ -348,7 +357,7 @@ void sr_shared_attached(void *addr, size_t size, int id, int flags, void *site)
 
 	if (!size || flags & SHM_RDONLY)
 		return;
-	watched = announce(addr, size, object, 0, site);
+	watched = announce(addr, size, object, 0, sr_self.segment_empty, site);
 	remember(addr, size, object, 0, true, watched);
 }
 
@@ -418,7 +427,7 @@ void sr_shared_removed(bool own, int id, void *site)
 
 uint64_t sr_invoke_shared_mapping(const struct sr_call_desc *d, uint64_t *a)
 {
-	bool watched = sr_regions_share((void *)a[0], a[1]);
+	bool watched = sr_regions_share((void *)a[0], a[1], ((const uint64_t *)a[2])[2]);
 
 	/* It may be a part of a region later, or be one now. */
 	if (!watched)
@@ -442,7 +451,7 @@ void sr_replayed_shared_mapping(const struct sr_call_desc *d, uint64_t *a, uint6
 {
 	if (!result)
 		say_unwatched(a[0]);
-	if (!result || sr_regions_share((void *)a[0], a[1]))
+	if (!result || sr_regions_share((void *)a[0], a[1], ((const uint64_t *)a[2])[2]))
 		return;
 	sr_say("the program's shared memory at %#llx was watched when it was recorded, which is "
 	       "not possible now",

@@ -127,6 +127,17 @@ void note_digest(uintptr_t user)
 	p->digested = true;
 }
 
+void note_digest_of_zeros(struct page *p)
+{
+	static const char zeros[PAGE];
+	static uint64_t of_zeros;
+
+	if (!of_zeros)
+		of_zeros = digest(zeros);
+	p->digest = of_zeros;
+	p->digested = true;
+}
+
 static bool is_equal_to_digest(const struct page *p, const char *now, size_t length)
 {
 	return p->digested && length == PAGE && digest(now) == p->digest;

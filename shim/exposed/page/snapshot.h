@@ -36,6 +36,8 @@ void validate_shadow(uintptr_t user, struct page *p);
  * recorded.  A later sample that finds the same bytes records nothing.
  */
 void note_digest(uintptr_t user);
+/* The same of one that nobody has stored to, without a look at it. */
+void note_digest_of_zeros(struct page *p);
 
 /* A store makes the page differ from its digest, so the two are compared before. */
 void validate_shadow_before_store(uintptr_t addr);

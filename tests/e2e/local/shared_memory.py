@@ -41,6 +41,24 @@ os.wait()
 print(own[5], list(passed_on[:3]), sum(own))
 """
 
+# Nobody has stored there before, but a child does later.
+EMPTY = """
+import ctypes, mmap, os
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+fd = os.memfd_create("empty")
+os.ftruncate(fd, 64 << 12)
+mapped = mmap.mmap(fd, 64 << 12)
+segment = (ctypes.c_char * (64 << 12)).from_address(libc.shmat(libc.shmget(0, 64 << 12, 0o1600), None, 0))
+for page in range(64):
+    mapped[(page << 12) + 7] = segment[(page << 12) + 7] = page
+if not os.fork():
+    mapped[9] = segment[(63 << 12) + 8] = 77
+    os._exit(0)
+os.wait()
+print(sum(mapped[:]), sum(segment.raw), mapped[9])
+"""
+
 
 def remove(how, name):
     if how != "system-v":
@@ -84,6 +102,16 @@ def own_segment(tap, directory):
     tap.ok(status == 0 and out.startswith(b"99 ") and b" 98, 0]" in out and faults and int(faults.group(1)) < 3000,
            "a segment that nobody else can have is no exposed memory before a fork", (status, out, err, faults))
     tap.ok(replayed == 0 and again == out and "0 divergences: exact" in said, "... and replays, also what a child stores there", (again, said))
+
+
+def empty(tap, directory):
+    trace = os.path.join(directory, "empty.srec")
+    status, out, err = run([SREPLAY, "record", "--from-start", "-q", "-o", trace, "--", "/usr/bin/python3", "-c", EMPTY], 100)
+    replayed, again, said = replay(trace, 0)
+    found = re.search(r"values that peers wrote \((\d+) bytes\)", run([SREPLAY, "info", trace], 100)[1].decode())
+    tap.ok(status == 0 and out == b"2093 2093 77\n" and found and 1 < int(found.group(1)) < 4096,
+           "of new shared memory only what others store is recorded", (status, out, err, found))
+    tap.ok(replayed == 0 and again == out and "0 divergences: exact" in said, "... and it replays", (again, said))
 
 
 def unwatched(tap, directory):
@@ -136,6 +164,7 @@ def main():
         check(tap, directory, "futex", "sreplay-futex-%d" % os.getpid())
         check(tap, directory, "locked", "sreplay-locked-%d" % os.getpid(), explains=False)
         own_segment(tap, directory)
+        empty(tap, directory)
         unwatched(tap, directory)
         limited(tap, directory)
         for what in "value", "protects", "locks":
