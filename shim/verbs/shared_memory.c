@@ -352,7 +352,6 @@ bool sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 void sr_shared_attached(void *addr, size_t size, int id, int flags, void *site)
 {
 	uint64_t object = sr_engine->replays ? 0 : object_of_segment(id);
-
 	bool watched;
 
 	if (!size || flags & SHM_RDONLY)
@@ -407,17 +406,23 @@ static void withdraw(uint64_t addr, uint64_t size)
 	sr_exposed_remove((void *)addr, size);
 }
 
+static bool is_withdrawn(bool own, int id, struct mapping *m)
+{
+	if (sr_engine->replays)
+		return !sr_engine_passes(&sr_self) && find_withdrawn(0, m);
+	if (own && find_withdrawn(object_of_segment(id), m))
+		return true;
+	sr_engine_passes(&sr_self);
+	return false;
+}
+
 void sr_shared_removed(bool own, int id, void *site)
 {
 	struct mapping m;
 	uint64_t a[2];
 
-	if (sr_engine->replays ? sr_engine_passes(&sr_self) || !find_withdrawn(0, &m)
-			       : !own || !find_withdrawn(object_of_segment(id), &m)) {
-		if (!sr_engine->replays)
-			sr_engine_passes(&sr_self);
+	if (!is_withdrawn(own, id, &m))
 		return;
-	}
 	a[0] = m.addr;
 	a[1] = sr_page_up(m.size);
 	sr_call(SR_CALL_shared_withdrawn, a, site);
