@@ -90,6 +90,17 @@ static bool comes_at_once(struct sr_thread *t, enum sr_call_number n, uint64_t *
 	return is;
 }
 
+/* The process ended before the thread made a call; not: its recording was given up, and it may have gone on. */
+static bool never_made_call(struct sr_thread *t)
+{
+	uint32_t outcome = SR_REPLAY_CUT;
+
+	if (!sr_replay_peek(t) || t->stream->next.kind != SR_REC_REPLAY_END)
+		return false;
+	memcpy(&outcome, t->stream->next.payload, sizeof(outcome));
+	return outcome != SR_REPLAY_CUT;
+}
+
 /*
  * If threads run one at a time, one that never had the run token has executed nothing of the program: it waits until another one
  * ends the process.
@@ -100,7 +111,7 @@ static void begin_without_token(struct sr_thread *t)
 
 	if (t->silent && serial)
 		sr_replay_stop(t, SR_REPLAY_THREAD_CUT, 0, NULL);
-	if (!t->silent && sr_replay_peek(t) && serial && t->stream->next.kind == SR_REC_REPLAY_END)
+	if (!t->silent && never_made_call(t) && serial)
 		sr_replay_end_of_stream(t, &t->stream->next, 0, NULL);
 }
 
