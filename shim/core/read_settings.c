@@ -77,7 +77,7 @@ static int refuse_renamed(void)
 	return 0;
 }
 
-static const char *launchers_rank(void)
+const char *sr_launchers_rank(void)
 {
 	for (size_t i = 0; i < SR_LAUNCHER_RANKS; i++)
 		if (sr_variable(sr_launcher_ranks[i]))
@@ -88,7 +88,7 @@ static const char *launchers_rank(void)
 static int read_launchers_rank(struct sr_settings *s)
 {
 	const struct sr_setting *rank = &sr_setting_table[SR_SETTING_RANK];
-	const char *variable = launchers_rank();
+	const char *variable = sr_launchers_rank();
 
 	s->of_job = variable;
 	if (!variable || sr_variable(rank->variable) || sr_setting_parse(rank, sr_variable(variable), s))

@@ -85,4 +85,7 @@ struct sr_settings {
  */
 int sr_settings_read(struct sr_settings *settings);
 
+/* The variable by which a launcher has given this process its rank; NULL: none has. */
+const char *sr_launchers_rank(void);
+
 #endif

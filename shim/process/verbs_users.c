@@ -13,8 +13,7 @@
 
 #include "logd/base/rawsys.h"
 #include "logd/base/recorder_mark.h"
-#include "shim/core/setting.h"
-#include "shim/core/variables.h"
+#include "shim/core/settings.h"
 
 /*
  * The beginnings of sonames.  Behind libibverbs come those libraries that load it as a plugin's
@@ -58,14 +57,6 @@ static int uses_verbs(struct dl_phdr_info *info, size_t size, void *unused)
 		if (!strncmp(name, libraries[i], strlen(libraries[i])))
 			return 1;
 	return 0;
-}
-
-static bool is_rank_of_launcher(void)
-{
-	for (int i = 0; i < SR_LAUNCHER_RANKS; i++)
-		if (sr_variable(sr_launcher_ranks[i]))
-			return true;
-	return false;
 }
 
 /* Interpreters, which load MPI or verbs as a module. */
@@ -207,5 +198,5 @@ bool sr_names_verbs(char **argv)
 /* A launcher's other processes, such as a shell around the program, are none: their child is the rank. */
 bool sr_process_uses_verbs(void)
 {
-	return dl_iterate_phdr(uses_verbs, NULL) || (is_rank_of_launcher() && is_interpreter()) || by_name;
+	return dl_iterate_phdr(uses_verbs, NULL) || (sr_launchers_rank() && is_interpreter()) || by_name;
 }
