@@ -142,12 +142,21 @@ sr_replay_stop(struct sr_thread *t, uint32_t outcome, uint16_t found, void *site
 	sr_replay_end((enum sr_replay_outcome)outcome, SR_REPLAY_EXIT_CUT);
 }
 
+uint32_t sr_replay_outcome_of(const struct sr_replay_record *end)
+{
+	uint32_t outcome = SR_REPLAY_CUT;
+
+	if (end->size == sizeof(outcome))
+		memcpy(&outcome, end->payload, sizeof(outcome));
+	return outcome;
+}
+
 /* A stream ends where the program was killed or the trace was cut, or with the exit status. */
 void __attribute__((noreturn))
 sr_replay_end_of_stream(struct sr_thread *t, const struct sr_replay_record *r, uint16_t found,
 			void *site)
 {
-	uint32_t outcome = SR_REPLAY_CUT;
+	const bool ends = r && r->kind == SR_REC_REPLAY_END;
 
 	if (r && sr_replay_is_end(r->kind)) {
 		sr_replay_claim_report();
@@ -155,9 +164,7 @@ sr_replay_end_of_stream(struct sr_thread *t, const struct sr_replay_record *r, u
 		sr_replay_page->report.expected_status = sr_replay_exit_status(r);
 		sr_replay_diverge(t, SR_REPLAY_LATE_CALL, 0, found);
 	}
-	if (r && r->kind == SR_REC_REPLAY_END && r->size == sizeof(outcome))
-		memcpy(&outcome, r->payload, sizeof(outcome));
-	sr_replay_stop(t, outcome, found, site);
+	sr_replay_stop(t, ends ? sr_replay_outcome_of(r) : SR_REPLAY_CUT, found, site);
 }
 
 /* The report has the found call's arguments, which are in t->buf. */

@@ -90,28 +90,20 @@ static bool comes_at_once(struct sr_thread *t, enum sr_call_number n, uint64_t *
 	return is;
 }
 
-/* The process ended before the thread made a call; not: its recording was given up, and it may have gone on. */
-static bool never_made_call(struct sr_thread *t)
-{
-	uint32_t outcome = SR_REPLAY_CUT;
-
-	if (!sr_replay_peek(t) || t->stream->next.kind != SR_REC_REPLAY_END)
-		return false;
-	memcpy(&outcome, t->stream->next.payload, sizeof(outcome));
-	return outcome != SR_REPLAY_CUT;
-}
-
 /*
  * If threads run one at a time, one that never had the run token has executed nothing of the program: it waits until another one
- * ends the process.
+ * ends the process.  Not if its recording was given up, as it may have gone on.
  */
 static void begin_without_token(struct sr_thread *t)
 {
-	const bool serial = sr_replay_page->serial;
+	/* The first thing that comes may be a place in its code. */
+	const bool comes = !t->silent && sr_replay_peek(t);
 
-	if (t->silent && serial)
+	if (!sr_replay_page->serial)
+		return;
+	if (t->silent)
 		sr_replay_stop(t, SR_REPLAY_THREAD_CUT, 0, NULL);
-	if (!t->silent && never_made_call(t) && serial)
+	if (comes && t->stream->next.kind == SR_REC_REPLAY_END && sr_replay_outcome_of(&t->stream->next) != SR_REPLAY_CUT)
 		sr_replay_end_of_stream(t, &t->stream->next, 0, NULL);
 }
 
@@ -121,7 +113,6 @@ static void thread_begins(struct sr_thread *t)
 
 	if (!t->started)
 		sr_replay_start_thread(t);
-	/* The first thing that comes may be a place in its code. */
 	if (t->silent || !sr_replay_take_run_tokens(t))
 		begin_without_token(t);
 	sr_leave(t, before);

@@ -30,12 +30,8 @@ find_other(struct sr_thread *t, const struct sr_replay_record *r, void *site)
 /* If it failed, the record of the call "exec" follows. */
 static bool has_succeeded(struct sr_thread *t)
 {
-	uint32_t outcome = 0;
-
-	if (!sr_replay_peek(t) || t->stream->next.kind != SR_REC_REPLAY_END)
-		return false;
-	memcpy(&outcome, t->stream->next.payload, sizeof(outcome));
-	return outcome == SR_REPLAY_EXECUTED;
+	return sr_replay_peek(t) && t->stream->next.kind == SR_REC_REPLAY_END &&
+	       sr_replay_outcome_of(&t->stream->next) == SR_REPLAY_EXECUTED;
 }
 
 /*

@@ -263,6 +263,8 @@ void sr_replay_differ(struct sr_thread *t, const struct sr_replay_record *r,
 		      const struct sr_call_head *head, const struct sr_replay_output *output,
 		      uint16_t found, void *site) __attribute__((noreturn));
 
+/* How the stream ended whose end this record is: enum sr_replay_outcome. */
+uint32_t sr_replay_outcome_of(const struct sr_replay_record *end);
 /* The recording has nothing more for this thread. */
 void sr_replay_stop(struct sr_thread *t, uint32_t outcome, uint16_t found, void *site)
     __attribute__((noreturn));
