@@ -8,6 +8,7 @@ together, each byte has the rank that stored it, and where in its program.
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -94,24 +95,22 @@ def check(tap, directory, how, name, explains=True):
            "%s: by the other rank, in the same round" % how, run([SREPLAY, "explain", trace, "0:100"], 100)[1].decode())
 
 
-def own_segment(tap, directory):
-    trace = os.path.join(directory, "own.srec")
-    status, out, err = run([SREPLAY, "record", "--from-start", "-q", "-o", trace, "--", "/usr/bin/python3", "-c", OWN_SEGMENT], 100)
+def alone(tap, directory, source, name, has_run, counted, in_range):
+    """Records a program of one process, and replays it; counted: a number that `info` gives."""
+    trace = os.path.join(directory, "alone.srec")
+    status, out, err = run([SREPLAY, "record", "--from-start", "-q", "-o", trace, "--", "/usr/bin/python3", "-c", source], 100)
     replayed, again, said = replay(trace, 0)
-    faults = re.search(r"(\d+) faults", run([SREPLAY, "info", trace], 100)[1].decode())
-    tap.ok(status == 0 and out.startswith(b"99 ") and b" 98, 0]" in out and faults and int(faults.group(1)) < 3000,
-           "a segment that nobody else can have is no exposed memory before a fork", (status, out, err, faults))
-    tap.ok(replayed == 0 and again == out and "0 divergences: exact" in said, "... and replays, also what a child stores there", (again, said))
+    found = re.search(counted, run([SREPLAY, "info", trace], 100)[1].decode())
+    tap.ok(status == 0 and has_run(out) and found and in_range(int(found.group(1))), name, (status, out, err, found))
+    tap.ok(replayed == 0 and again == out and "0 divergences: exact" in said, "... and it replays, also what a child stores there", (again, said))
+    shutil.rmtree(trace)
 
 
-def empty(tap, directory):
-    trace = os.path.join(directory, "empty.srec")
-    status, out, err = run([SREPLAY, "record", "--from-start", "-q", "-o", trace, "--", "/usr/bin/python3", "-c", EMPTY], 100)
-    replayed, again, said = replay(trace, 0)
-    found = re.search(r"values that peers wrote \((\d+) bytes\)", run([SREPLAY, "info", trace], 100)[1].decode())
-    tap.ok(status == 0 and out == b"2093 2093 77\n" and found and 1 < int(found.group(1)) < 4096,
-           "of new shared memory only what others store is recorded", (status, out, err, found))
-    tap.ok(replayed == 0 and again == out and "0 divergences: exact" in said, "... and it replays", (again, said))
+def new_memory(tap, directory):
+    alone(tap, directory, OWN_SEGMENT, "a segment that nobody else can have is no exposed memory before a fork",
+          lambda out: out.startswith(b"99 ") and b" 98, 0]" in out, r"(\d+) faults", lambda n: n < 3000)
+    alone(tap, directory, EMPTY, "of new shared memory only what others store is recorded",
+          lambda out: out == b"2093 2093 77\n", r"values that peers wrote \((\d+) bytes\)", lambda n: 1 < n < 4096)
 
 
 def unwatched(tap, directory):
@@ -163,8 +162,7 @@ def main():
         check(tap, directory, "system-v", "0x%x" % (0x53520000 + os.getpid() % 65536))
         check(tap, directory, "futex", "sreplay-futex-%d" % os.getpid())
         check(tap, directory, "locked", "sreplay-locked-%d" % os.getpid(), explains=False)
-        own_segment(tap, directory)
-        empty(tap, directory)
+        new_memory(tap, directory)
         unwatched(tap, directory)
         limited(tap, directory)
         for what in "value", "protects", "locks":
