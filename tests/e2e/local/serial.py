@@ -116,6 +116,14 @@ def test_libcs_lock(tap, trace):
            "that a thread waits or wakes at a lock of libc's own is not recorded", "\n".join(wrong) + calls)
 
 
+def test_new_thread(tap, trace):
+    """It runs, and ends the process, while the thread that creates it is in pthread_create."""
+    record(trace, "serial", ["sh", "-c", os.path.join(APPS, "thread_ends") + " by_new_thread; exit 0"])
+    status, out, err = run([SREPLAY, "replay", "--rank", "0", trace], RUN_SECONDS)
+    tap.ok(status == 123 and out == b"the new thread\n" and "was killed" in err,
+           "what a new thread does before pthread_create returns is replayed", "%s %s\n%s" % (status, out, err))
+
+
 def main():
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 4 if FULL else 1
     tap = Tap()
@@ -126,6 +134,7 @@ def main():
         test_spin(tap, trace)
         test_code_in_no_file(tap, trace)
         test_libcs_lock(tap, trace)
+        test_new_thread(tap, trace)
         wrong, _, _ = runs_differ(trace, "serial", [os.path.join(APPS, "threads")], runs, 5)
         tap.ok(not wrong, "8 threads, everything, in turns: %d exact replays" % runs, "\n".join(wrong))
         for way, status in WAYS.items():

@@ -4,6 +4,7 @@
  * table at the end.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,6 +191,34 @@ static int not_begun(void)
 	_exit(4);
 }
 
+static void *kill_the_process(void *unused)
+{
+	if (write(1, "the new thread\n", 15) == 15)
+		raise(SIGKILL);
+	return unused;
+}
+
+/* Where it may have a processor before all others, it runs before pthread_create returns. */
+static int by_new_thread(void)
+{
+	const struct sched_param first = {.sched_priority = 1};
+	pthread_attr_t attr;
+	cpu_set_t set;
+	pthread_t t;
+
+	CPU_ZERO(&set);
+	CPU_SET(sched_getcpu(), &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	pthread_attr_init(&attr);
+	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
+	pthread_attr_setschedparam(&attr, &first);
+	if (pthread_create(&t, &attr, kill_the_process, NULL))
+		pthread_create(&t, NULL, kill_the_process, NULL);
+	pause();
+	return 1;
+}
+
 static void at_exit(void)
 {
 	free(malloc(77));
@@ -209,6 +238,7 @@ static const struct {
     {"soon", soon},
     {"with_child", with_child},
     {"not_begun", not_begun},
+    {"by_new_thread", by_new_thread},
     {"killed", killed},
 };
 
