@@ -5,7 +5,7 @@
  * A thread that exits, or executes another program, ends the other threads wherever they are: also
  * between a write and its record.  So it closes a gate first.  Writes that have passed it are
  * waited for until they are recorded; later ones wait at the gate for the end, or until the exec
- * has failed.  Where threads run at the same time, the creation of a thread passes the gate as well.
+ * has failed.
  *
  * Recording only, in a process that has threads.
  */
@@ -16,7 +16,7 @@
 
 struct sr_thread;
 
-/* Around a call that passes the gate, from before the real call until its record is in the ring. */
+/* Around a call that writes, from before the real call until its record is in the ring. */
 void sr_output_begins(struct sr_thread *t);
 void sr_output_ends(struct sr_thread *t);
 

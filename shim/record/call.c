@@ -21,6 +21,7 @@
 #include "shim/files/last_outputs.h"
 #include "shim/files/write_order.h"
 #include "shim/record/commutes.h"
+#include "shim/record/creating.h"
 #include "shim/record/cycle.h"
 #include "shim/record/emit.h"
 #include "shim/record/serial.h"
@@ -73,6 +74,7 @@ struct recording {
 	struct sr_pinned *pinned;
 	bool in_vain; /* what it is to read is no memory: the kernel says so, and nobody else looks at it */
 	uint32_t writes; /* no other thread writes to the file now (write_order.h); 0: it may */
+	struct sr_creation creation; /* of a call that makes a thread */
 };
 
 /* How the process's threads run when a call is made; a constant wherever it is compiled. */
@@ -89,10 +91,9 @@ INLINE bool is_output(const struct sr_call_desc *d)
 	return __builtin_expect(d->flags & (SR_CALL_OUTPUT | SR_CALL_ANY), 0);
 }
 
-/* The process does not end between the real call and its record.  A thread that keeps the run token needs no gate for that. */
-INLINE bool passes_gate(const struct sr_call_desc *d, const enum threads how)
+INLINE bool makes_thread(const struct sr_call_desc *d, const enum threads how)
 {
-	return is_output(d) || (how == PARALLEL && __builtin_expect(d->flags & SR_CALL_THREAD, 0));
+	return how != ALONE && __builtin_expect(d->flags & SR_CALL_THREAD, 0);
 }
 
 /* Writes what is held back, unless the call commutes with it. */
@@ -226,7 +227,9 @@ INLINE void emit(struct recording *r, const enum threads how)
 			sr_emit_check(t);
 	}
 	end_regions(r);
-	if (how != ALONE && passes_gate(r->d, how))
+	if (makes_thread(r->d, how))
+		sr_creation_ends(&r->creation);
+	if (how != ALONE && is_output(r->d))
 		sr_output_ends(t);
 	if (__builtin_expect(parts, 0))
 		sr_token_part(&t->run_token);
@@ -310,14 +313,9 @@ static uint64_t __attribute__((noinline)) invoke_cancellable(struct recording *r
 
 /* ----------------------------------------------------------------- a call */
 
-/*
- * A post never waits for another thread, unless that one has begun a batch for the queue pair.  A new thread waits for the
- * token until it is in its creator's record: it may end the process, or be killed, before it has made a call.
- */
+/* A post never waits for another thread, unless that one has begun a batch for the queue pair. */
 INLINE bool keeps_token(const struct recording *r)
 {
-	if (r->d->flags & SR_CALL_THREAD)
-		return true;
 	return r->d->order & SR_ORDER_POSTS &&
 	       ((r->n != SR_CALL_post_send && r->n != SR_CALL_bind_mw) || !sr_qp_builds((struct ibv_qp *)r->a[0]));
 }
@@ -338,10 +336,12 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 		if (!keeps && !(d->order & SR_ORDER_EXPOSES))
 			sr_serial_release(t, sr_serial_releasing(t, d, is_output(d)));
 	}
-	if (how != ALONE && passes_gate(d, how))
+	if (makes_thread(d, how))
+		sr_creation_begins(&r->creation, t);
+	if (how != ALONE && is_output(d)) {
 		sr_output_begins(t);
-	if (how != ALONE && is_output(d))
 		r->writes = sr_write_begins((int)r->a[d->fd_arg], t->number);
+	}
 	if (d->flags & SR_CALL_OUTPUT && !t->silent)
 		sr_ring_begin_write(&t->ring);
 	*error = saved;
@@ -354,7 +354,7 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	t->inside_rdmacm = false;
 	t->heap = SR_HEAP_SHIM;
 	/* Others may wait until this thread lets them run, which posts until there is room. */
-	if (keeps && !(d->flags & SR_CALL_THREAD))
+	if (keeps)
 		sr_serial_release(t, SR_TOKEN_BRIEFLY);
 	if (how != ALONE && r->writes)
 		sr_write_returned(r->writes, t->number);

@@ -16,6 +16,7 @@
 #include "shim/process/children.h"
 #include "shim/record/call.h"
 #include "shim/record/counter.h"
+#include "shim/record/creating.h"
 #include "shim/record/ending.h"
 #include "shim/record/executing.h"
 #include "shim/record/forking.h"
@@ -48,7 +49,7 @@ static struct sr_engine record_engine = {
     .passes = sr_record_passes,
     .handlers_at_heap = sr_record_handlers_at_heap,
     .thread_starts = sr_engine_ignore_start,
-    .thread_begins = sr_engine_ignore,
+    .thread_begins = sr_creation_await,
     .thread_ends = sr_record_end_thread,
     .releases = sr_engine_ignore,
     .resumes = sr_engine_ignore,

@@ -19,6 +19,7 @@
 #include "shim/files/last_outputs.h"
 #include "shim/files/write_order.h"
 #include "shim/process/verbs_users.h"
+#include "shim/record/creating.h"
 #include "shim/record/ending.h"
 #include "shim/record/heap_runs.h"
 #include "shim/record/introduce.h"
@@ -106,6 +107,7 @@ static void be_alone(struct sr_thread *t)
 	sr_record_keep_only(t);
 	sr_record_heap_free();
 	sr_outputs_forget(t);
+	sr_creations_forget();
 	sr_writes_forget(t);
 	if (sr_serial && sr_threaded)
 		sr_token_forget_others(&t->run_token);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/record/serial.h"
 
+#include "shim/record/creating.h"
 #include "shim/record/notes.h"
 #include "shim/record/streams.h"
 #include "shim/verbs/idle_poll.h"
@@ -17,6 +18,7 @@ void sr_serial_thread_begins(struct sr_thread *t)
 {
 	enum sr_heap before = sr_enter(t);
 
+	sr_creation_await(t);
 	if (!t->started)
 		sr_record_start_thread(t);
 	sr_serial_arrive(t, NULL);

@@ -118,10 +118,11 @@ def test_libcs_lock(tap, trace):
 
 def test_new_thread(tap, trace):
     """It runs, and ends the process, while the thread that creates it is in pthread_create."""
-    record(trace, "serial", ["sh", "-c", os.path.join(APPS, "thread_ends") + " by_new_thread; exit 0"])
-    status, out, err = run([SREPLAY, "replay", "--rank", "0", trace], RUN_SECONDS)
-    tap.ok(status == 123 and out == b"the new thread\n" and "was killed" in err,
-           "what a new thread does before pthread_create returns is replayed", "%s %s\n%s" % (status, out, err))
+    for threads in ("serial", "parallel"):
+        record(trace, threads, ["sh", "-c", os.path.join(APPS, "thread_ends") + " by_new_thread; exit 0"])
+        status, out, err = run([SREPLAY, "replay", "--rank", "0", trace], RUN_SECONDS)
+        tap.ok(status == 123 and out == b"the new thread\n" and "was killed" in err,
+               "what a new thread does before pthread_create returns is replayed, threads %s" % threads, "%s %s\n%s" % (status, out, err))
 
 
 def main():

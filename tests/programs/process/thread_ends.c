@@ -4,13 +4,14 @@
  * table at the end.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "first.h"
 
 #include <infiniband/verbs.h>
 
@@ -198,23 +199,11 @@ static void *kill_the_process(void *unused)
 	return unused;
 }
 
-/* Where it may have a processor before all others, it runs before pthread_create returns. */
 static int by_new_thread(void)
 {
-	const struct sched_param first = {.sched_priority = 1};
-	pthread_attr_t attr;
-	cpu_set_t set;
 	pthread_t t;
 
-	CPU_ZERO(&set);
-	CPU_SET(sched_getcpu(), &set);
-	sched_setaffinity(0, sizeof(set), &set);
-	pthread_attr_init(&attr);
-	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
-	pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
-	pthread_attr_setschedparam(&attr, &first);
-	if (pthread_create(&t, &attr, kill_the_process, NULL))
-		pthread_create(&t, NULL, kill_the_process, NULL);
+	create_first(&t, kill_the_process);
 	pause();
 	return 1;
 }
