@@ -88,7 +88,7 @@ def try_seed(seed, names, directory):
     options = ["--children=on", "--threads=serial"] if os.environ.get("CHILDREN") else []
     status, output, err = run([SREPLAY, "record", "--from-start"] + options + ["-o", trace, "--"] + arguments, SECONDS, cwd=work)
     # It waits, and loses nothing.
-    said = [line for line in err.splitlines() if not line.startswith("sreplay: waiting for ")]
+    said = [line for line in err.splitlines() if not re.match(r"sreplay: (waiting|rank \d+ waits) for ", line)]
     if not isinstance(status, int) or status < 0 or status > 63:
         result = "recording", "status %s\n%s" % (status, err)
     elif said:
