@@ -55,6 +55,8 @@ enum sr_source {
 #define SR_CALL_OUTPUT  16384u /* writes to its descriptor; captured for any, like SR_CALL_ANY */
 #define SR_CALL_CHILDREN 32768u /* its record has the files that children have changed */
 #define SR_CALL_THREAD  1024u /* makes a thread of the program: its record comes before what that thread does */
+/* Hands requests to the kernel, as many as its second argument says, which may write what leaves the process. */
+#define SR_CALL_SUBMITS 2048u
 #define SR_CALL_PAUSES  512u /* made again and again by a program that waits for memory to change: only time passes */
 #define SR_CALL_EFFECT  8192u /* a replay also makes the call, if it succeeded in the recording */
 

@@ -5,7 +5,7 @@
  * A thread that exits, or executes another program, ends the other threads wherever they are: also
  * between a write and its record.  So it closes a gate first.  Writes that have passed it are
  * waited for until they are recorded; later ones wait at the gate for the end, or until the exec
- * has failed.
+ * has failed.  Requests that the kernel is handed to write something (io_submit) are writes, too.
  *
  * Recording only, in a process that has threads.
  */

@@ -91,6 +91,18 @@ INLINE bool is_output(const struct sr_call_desc *d)
 	return __builtin_expect(d->flags & (SR_CALL_OUTPUT | SR_CALL_ANY), 0);
 }
 
+/* A call that only waits for completions hands nothing to the kernel. */
+INLINE bool submits(const struct sr_call_desc *d, const uint64_t *a)
+{
+	return __builtin_expect(d->flags & SR_CALL_SUBMITS, 0) && a[1];
+}
+
+/* The end of the process waits for its record (last_outputs.h). */
+INLINE bool passes_gate(const struct sr_call_desc *d, const uint64_t *a)
+{
+	return is_output(d) || submits(d, a);
+}
+
 INLINE bool makes_thread(const struct sr_call_desc *d, const enum threads how)
 {
 	return how != ALONE && __builtin_expect(d->flags & SR_CALL_THREAD, 0);
@@ -221,7 +233,7 @@ INLINE void emit(struct recording *r, const enum threads how)
 	t->sn++;
 	if (!t->silent) {
 		emit_call(r, how);
-		if (r->d->flags & SR_CALL_OUTPUT)
+		if (r->d->flags & SR_CALL_OUTPUT || submits(r->d, r->a))
 			sr_ring_end_write(&t->ring);
 		if (__builtin_expect(t->sums.events >= SR_CHECK_EVENTS, 0))
 			sr_emit_check(t);
@@ -229,7 +241,7 @@ INLINE void emit(struct recording *r, const enum threads how)
 	end_regions(r);
 	if (makes_thread(r->d, how))
 		sr_creation_ends(&r->creation);
-	if (how != ALONE && is_output(r->d))
+	if (how != ALONE && passes_gate(r->d, r->a))
 		sr_output_ends(t);
 	if (__builtin_expect(parts, 0))
 		sr_token_part(&t->run_token);
@@ -334,15 +346,15 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 		t->makes = d;
 	if (how == SERIAL) {
 		if (!keeps && !(d->order & SR_ORDER_EXPOSES))
-			sr_serial_release(t, sr_serial_releasing(t, d, is_output(d)));
+			sr_serial_release(t, sr_serial_releasing(t, d, passes_gate(d, r->a)));
 	}
 	if (makes_thread(d, how))
 		sr_creation_begins(&r->creation, t);
-	if (how != ALONE && is_output(d)) {
+	if (how != ALONE && passes_gate(d, r->a))
 		sr_output_begins(t);
+	if (how != ALONE && is_output(d))
 		r->writes = sr_write_begins((int)r->a[d->fd_arg], t->number);
-	}
-	if (d->flags & SR_CALL_OUTPUT && !t->silent)
+	if ((d->flags & SR_CALL_OUTPUT || submits(d, r->a)) && !t->silent)
 		sr_ring_begin_write(&t->ring);
 	*error = saved;
 	if (how != ALONE && d->flags & SR_CALL_CANCEL)

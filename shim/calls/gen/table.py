@@ -12,7 +12,7 @@ HOOKS = {
 }
 
 # Attributes that are bits of sr_call_desc.flags.
-FLAGS = ('newfd', 'wait', 'opaque', 'opens', 'cancel', 'void', 'direct', 'outside', 'any', 'output', 'effect', 'children', 'thread', 'pauses')
+FLAGS = ('newfd', 'wait', 'opaque', 'opens', 'cancel', 'void', 'direct', 'outside', 'any', 'output', 'effect', 'children', 'thread', 'submits', 'pauses')
 
 # Their wrappers are written by hand, in old_versions.c.
 OLD_VERSIONS = [('ibv_open_device', 'IBVERBS_1.0'), ('mlx5dv_init_obj', 'MLX5_1.0')]

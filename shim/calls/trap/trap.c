@@ -347,6 +347,29 @@ static long clock_of_vdso(const struct sr_trapped *c)
 
 static long handle(const struct sr_trapped *c);
 
+/*
+ * The kernel takes the requests first and then waits; so does this, in two calls, where the program makes one for both: the wait
+ * may never end, and what the requests write is in the trace already.
+ */
+static long submit_and_wait(const struct sr_trapped *c, uint32_t pending)
+{
+	const bool waits = (uint32_t)c->a[3] & IORING_ENTER_GETEVENTS && (uint32_t)c->a[2];
+	uint64_t a[SR_MAX_ARGS + 1] = {c->a[0], c->a[1], 0, (uint32_t)c->a[3] & ~(IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG)};
+	struct sr_trapped call = *c;
+	long taken, result;
+
+	if (!waits || !pending)
+		return sr_make_call(c, SR_CALL_io_uring_enter);
+	call.a = a;
+	taken = sr_make_call(&call, SR_CALL_io_uring_enter);
+	if (taken != (long)(uint32_t)c->a[1])
+		return taken;
+	memcpy(a, c->a, sizeof(c->a[0]) * SR_MAX_ARGS);
+	a[1] = 0;
+	result = sr_make_call(&call, SR_CALL_io_uring_enter);
+	return taken ? taken : result;
+}
+
 /* Some requests are made as system calls of their own (async/uring.h). */
 static long enter_ring(const struct sr_trapped *c)
 {
@@ -369,7 +392,7 @@ static long enter_ring(const struct sr_trapped *c)
 		if (call.nr >= 0)
 			sr_uring_made(ring, i, result);
 	}
-	result = sr_make_call(c, SR_CALL_io_uring_enter);
+	result = submit_and_wait(c, n);
 	sr_uring_drop(ring);
 	return result;
 }

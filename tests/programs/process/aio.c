@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +28,7 @@
 #include <linux/aio_abi.h>
 
 #include "asynchronous.h"
+#include "first.h"
 
 #define BLOCK  4096
 #define BLOCKS 64
@@ -317,6 +319,35 @@ static void threads(void)
 	fprintf(out, "sums: %016lx %016lx\n", (long)sums[0], (long)sums[1]);
 }
 
+static sem_t waits;
+
+static void *end_with_event(void *unused)
+{
+	struct io_event event;
+
+	sem_post(&waits);
+	fprintf(out, "event: %ld", get_events(shared, 1, 1, &event, NULL));
+	fprintf(out, ", %ld\n", (long)event.res);
+	exit(0);
+}
+
+/* The process ends before io_submit has returned. */
+static void ends_first(void)
+{
+	unsigned char *p = buffer(BLOCK);
+	struct iocb r, *list = &r;
+	pthread_t t;
+
+	fill(p, BLOCK);
+	r = request(IOCB_CMD_PWRITE, p, BLOCK, 0);
+	shared = set_up(1);
+	create_first(&t, end_with_event);
+	sem_wait(&waits);
+	nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	syscall(SYS_io_submit, shared, 1, &list);
+	pause();
+}
+
 #define SIZE	 ((off_t)4 << 20) /* whose copy takes some time */
 #define CHILDREN 5
 
@@ -363,7 +394,7 @@ static void beside_copy(void)
 static const struct a_case cases[] = {
     {"cached", cached},       {"direct", direct},             {"oddities", oddities}, {"by_eventfd", by_eventfd},
     {"abandoned", abandoned}, {"through_pipe", through_pipe}, {"threads", threads},
-    {"copies", copies},       {"beside_copy", beside_copy},
+    {"copies", copies},       {"beside_copy", beside_copy}, {"ends_first", ends_first},
 };
 
 int main(int argc, char **argv)

@@ -117,6 +117,29 @@ static void unfinished(void)
 	print_sum("written", bytes, sizeof(bytes));
 }
 
+static void *wait_for_ever(void *ring)
+{
+	static unsigned char bytes[BLOCK];
+
+	fill(bytes, BLOCK);
+	REQUEST(ring, 1, write, file, bytes, BLOCK, 0);
+	io_uring_submit_and_wait(ring, 2);
+	return NULL;
+}
+
+/* A thread hands a request to the kernel and waits, in one call, for more than that until the process ends. */
+static void awaited(void)
+{
+	struct io_uring ring = set_up(4, 0);
+	struct stat st = {0};
+	pthread_t t;
+
+	pthread_create(&t, NULL, wait_for_ever, &ring);
+	while (!fstat(file, &st) && !st.st_size)
+		usleep(1000);
+	fprintf(out, "written: %ld\n", (long)st.st_size);
+}
+
 /* -------------------------------------------------------------------- signals */
 
 static volatile sig_atomic_t alarms;
@@ -165,7 +188,7 @@ static void handlers(void)
 }
 
 static const struct a_case cases[] = {
-    {"beside_copy", beside_copy}, {"untaken", untaken}, {"unfinished", unfinished}, {"handlers", handlers},
+    {"beside_copy", beside_copy}, {"untaken", untaken}, {"unfinished", unfinished}, {"awaited", awaited}, {"handlers", handlers},
 };
 
 int main(int argc, char **argv)
