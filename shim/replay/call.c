@@ -434,6 +434,11 @@ static uint64_t __attribute__((noinline)) answer(struct sr_thread *t, enum sr_ca
 	do_again_in_group(t, &c);
 	if (t->sums.events >= SR_CHECK_EVENTS)
 		sr_replay_take_check(t);
+	/*
+	 * Each thread has its own counter, so no locked add is needed.  Before others go on: one may crash, as it did in the
+	 * recording when this call had been made.
+	 */
+	atomic_store_explicit(&sr_replay_page->thread[t->number].calls, t->sn, memory_order_relaxed);
 	end_order(t, &c);
 	if (regions || sr_regions_on)
 		sr_regions_call_ends(&pinned);
@@ -441,9 +446,6 @@ static uint64_t __attribute__((noinline)) answer(struct sr_thread *t, enum sr_ca
 		sr_replay_change_regions_at_return(t, c.found);
 	sr_watch_call_ends(c.d, a, c.head.result);
 	note_idle_poll(t, &c);
-	/* Each thread has its own counter, so no locked add is needed. */
-	atomic_store_explicit(&sr_replay_page->thread[t->number].calls, t->sn,
-			      memory_order_relaxed);
 	if (!cancelled)
 		sr_replay_handlers_after(t);
 	sr_leave(t, before);

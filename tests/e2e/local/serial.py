@@ -119,6 +119,10 @@ def test_libcs_lock(tap, trace):
 def test_new_thread(tap, trace):
     """It runs, and ends the process, while the thread that creates it is in pthread_create."""
     for threads in ("serial", "parallel"):
+        record(trace, threads, [os.path.join(APPS, "thread_ends"), "crashing"])
+        status, out, err = run([SREPLAY, "replay", "--rank", "0", trace], RUN_SECONDS)
+        tap.ok(status == 139 and out == b"the new thread\n" and "0 divergences: exact\n" in err,
+               "a new thread crashes before pthread_create returns: so it does in the replay, threads %s" % threads, "%s %s\n%s" % (status, out, err))
         record(trace, threads, ["sh", "-c", os.path.join(APPS, "thread_ends") + " by_new_thread; exit 0"])
         status, out, err = run([SREPLAY, "replay", "--rank", "0", trace], RUN_SECONDS)
         tap.ok(status == 123 and out == b"the new thread\n" and "was killed" in err,

@@ -208,6 +208,22 @@ static int by_new_thread(void)
 	return 1;
 }
 
+static void *crash(void *nothing)
+{
+	if (write(1, "the new thread\n", 15) == 15)
+		*(volatile int *)nothing = 1;
+	return nothing;
+}
+
+static int crashing(void)
+{
+	pthread_t t;
+
+	create_first(&t, crash);
+	pause();
+	return 1;
+}
+
 static void at_exit(void)
 {
 	free(malloc(77));
@@ -228,6 +244,7 @@ static const struct {
     {"with_child", with_child},
     {"not_begun", not_begun},
     {"by_new_thread", by_new_thread},
+    {"crashing", crashing},
     {"killed", killed},
 };
 
