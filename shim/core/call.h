@@ -73,6 +73,8 @@ enum sr_source {
 #define SR_ORDER_UNEXPOSES 16u
 /* Peers see in which order two of them came to a queue: nothing may come between the number and the real call. */
 #define SR_ORDER_POSTS 32u
+/* Nothing may come between the real call, which takes the next completion, and its number. */
+#define SR_ORDER_POLLS 64u
 
 /* How a function reports that something is not supported. */
 enum sr_failure {

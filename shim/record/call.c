@@ -117,6 +117,22 @@ static void let_commute(struct sr_thread *t, enum sr_call_number n, const uint64
 		sr_commutes_pass(t, n == SR_CALL_sreplay_on_commutative);
 }
 
+/* Has another thread begun a batch of posts or polls there?  The provider makes this one wait for its end. */
+static bool is_taken(enum sr_call_number n, const uint64_t *a)
+{
+	switch (n) {
+	case SR_CALL_post_send:
+	case SR_CALL_bind_mw:
+	case SR_CALL_wr_start:
+		return sr_qp_is_taken((struct ibv_qp *)a[0]);
+	case SR_CALL_poll_cq:
+	case SR_CALL_start_poll:
+		return sr_cq_is_taken((const struct ibv_cq *)a[0]);
+	default:
+		return false;
+	}
+}
+
 INLINE void begin(struct recording *r, void *site, const enum threads how)
 {
 	struct sr_thread *t = r->t;
@@ -130,6 +146,8 @@ INLINE void begin(struct recording *r, void *site, const enum threads how)
 		sr_picks_stop();
 	if (how == SERIAL)
 		sr_serial_arrive(t, site);
+	if (how == SERIAL && r->d->order & (SR_ORDER_POSTS | SR_ORDER_POLLS) && __builtin_expect(is_taken(r->n, r->a), 0))
+		sr_serial_await(t, is_taken, r->n, r->a);
 	if (how == SERIAL && r->n == SR_CALL_openmp_leaves)
 		t->run_token.site |= SR_PHASE_KNOWN;
 	b->len = 0;
@@ -168,7 +186,7 @@ INLINE void draw_return(struct recording *r, const enum threads how)
 	if (event) {
 		sr_idle_polls_forget(r->t);
 		r->order[r->head.orders++] = event;
-	} else if (how != ALONE && r->d->order & SR_ORDER_RETURN && !nothing)
+	} else if (how != ALONE && r->d->order & SR_ORDER_RETURN && !nothing && !(how == SERIAL && r->d->order & SR_ORDER_POLLS))
 		r->order[r->head.orders++] = sr_draw_event();
 }
 
@@ -325,11 +343,23 @@ static uint64_t __attribute__((noinline)) invoke_cancellable(struct recording *r
 
 /* ----------------------------------------------------------------- a call */
 
-/* A post never waits for another thread, unless that one has begun a batch for the queue pair. */
-INLINE bool keeps_token(const struct recording *r)
+/* A post or a poll never waits for another thread here (is_taken()). */
+INLINE bool keeps_token(const struct sr_call_desc *d)
 {
-	return r->d->order & SR_ORDER_POSTS &&
-	       ((r->n != SR_CALL_post_send && r->n != SR_CALL_bind_mw) || !sr_qp_builds((struct ibv_qp *)r->a[0]));
+	return d->order & (SR_ORDER_POSTS | SR_ORDER_POLLS);
+}
+
+/*
+ * Behind a post, which has its number, or a poll, which gets it here: others may wait until this thread lets them run, which
+ * posts until there is room, or polls until another one has posted.
+ */
+INLINE void release_behind(struct recording *r)
+{
+	const bool polls = r->d->order & SR_ORDER_POLLS, nothing = polls && sr_found_nothing(r->d, r->head.result, r->head.error);
+
+	if (polls && !nothing)
+		r->order[r->head.orders++] = sr_draw_event();
+	sr_serial_release(r->t, nothing ? sr_serial_releasing(r->t, r->d, false) : SR_TOKEN_BRIEFLY);
 }
 
 /* Makes the real call. Its errno is at *error, where the program expects `saved`. */
@@ -337,7 +367,7 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 {
 	struct sr_thread *t = r->t;
 	const struct sr_call_desc *d = r->d;
-	const bool keeps = how == SERIAL && keeps_token(r);
+	const bool keeps = how == SERIAL && keeps_token(d);
 	uint64_t result;
 
 	t->heap = SR_HEAP_LIBRARY;
@@ -365,9 +395,8 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	r->head.error = *error;
 	t->inside_rdmacm = false;
 	t->heap = SR_HEAP_SHIM;
-	/* Others may wait until this thread lets them run, which posts until there is room. */
 	if (keeps)
-		sr_serial_release(t, SR_TOKEN_BRIEFLY);
+		release_behind(r);
 	if (how != ALONE && r->writes)
 		sr_write_returned(r->writes, t->number);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "shim/core/hooks.h"
+#include "shim/core/thread.h"
 #include "shim/verbs/checked.h"
 #include "shim/verbs/clock_posts.h"
 #include "shim/verbs/counters.h"
@@ -17,20 +18,18 @@
 uint64_t sr_invoke_qp_to_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_qp_ex *ex = (void *)sr_real(d, a);
-	struct sr_qp *q = ex ? sr_qp_find(&ex->qp_base) : NULL;
 
 	if (ex)
 		sr_ops_patch(ex, SR_SOURCE_QP);
-	if (q)
-		q->builds = true;
 	return (uintptr_t)ex;
 }
 
-bool sr_qp_builds(struct ibv_qp *qp)
+bool sr_qp_is_taken(struct ibv_qp *qp)
 {
 	const struct sr_qp *q = sr_qp_find(qp);
+	const struct sr_thread *builder = q ? q->builder : NULL;
 
-	return q && q->builds;
+	return builder && builder != &sr_self;
 }
 
 /*
@@ -46,6 +45,7 @@ uint64_t sr_invoke_wr_start(const struct sr_call_desc *d, uint64_t *a)
 		q->building = q->batch = q->unread = NULL;
 		q->batch_has_event = q->overfull = false;
 		q->batch_posted = q->posted;
+		q->builder = &sr_self;
 	}
 	return sr_real(d, a);
 }
@@ -61,6 +61,7 @@ static void end_batch(struct sr_qp *q, bool posted)
 	if (!posted)
 		q->posted = q->batch_posted;
 	q->building = q->batch = q->unread = NULL;
+	q->builder = NULL;
 	sr_wq_unlock_posts(q->sq);
 }
 

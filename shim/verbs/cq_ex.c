@@ -23,24 +23,60 @@
 #include "shim/verbs/ops.h"
 #include "shim/verbs/picks.h"
 
-static struct sr_map currents;
+struct sr_cq_ex {
+	struct sr_completion current;
+	const struct sr_thread *_Atomic poller; /* from start_poll on; NULL: none */
+};
+
+static struct sr_map extended;
+static atomic_bool has_any; /* nearly always false, which saves each poll a look into the map */
+
+static struct sr_cq_ex *find(const struct ibv_cq *cq)
+{
+	return atomic_load_explicit(&has_any, memory_order_relaxed) ? sr_map_get(&extended, (uintptr_t)cq) : NULL;
+}
 
 struct sr_completion *sr_cq_current(const struct ibv_cq_ex *cq)
 {
-	return sr_map_get(&currents, (uintptr_t)cq);
+	struct sr_cq_ex *c = find((const struct ibv_cq *)cq);
+
+	return c ? &c->current : NULL;
 }
 
-struct sr_completion *sr_cq_ex_take(struct ibv_cq *cq)
+bool sr_cq_is_extended(const struct ibv_cq *cq)
 {
-	return sr_map_take(&currents, (uintptr_t)cq);
+	return find(cq);
 }
 
-void sr_cq_ex_put_back(struct ibv_cq *cq, struct sr_completion *c)
+bool sr_cq_is_taken(const struct ibv_cq *cq)
+{
+	const struct sr_cq_ex *c = find(cq);
+	const struct sr_thread *poller = c ? c->poller : NULL;
+
+	return poller && poller != &sr_self;
+}
+
+struct sr_cq_ex *sr_cq_ex_take(struct ibv_cq *cq)
+{
+	return sr_map_take(&extended, (uintptr_t)cq);
+}
+
+void sr_cq_ex_put_back(struct ibv_cq *cq, struct sr_cq_ex *c)
 {
 	void *old;
 
-	if (c && sr_map_put(&currents, (uintptr_t)cq, c, &old))
+	if (c && sr_map_put(&extended, (uintptr_t)cq, c, &old))
 		sr_free(c);
+}
+
+/* Without memory the queue stays unknown, like one created by direct verbs. */
+static bool add(struct ibv_cq *cq)
+{
+	struct sr_cq_ex *c = sr_alloc_zeroed(sizeof(*c));
+
+	has_any = true;
+	sr_cq_ex_put_back(cq, c);
+	return c;
 }
 
 /* --------------------------------------------------------- create, destroy */
@@ -65,7 +101,6 @@ static struct ibv_cq_init_attr_ex copy_of(const struct ibv_cq_init_attr_ex *attr
 uint64_t sr_invoke_create_cq_ex(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_cq_init_attr_ex *asked = (void *)a[1], attr = copy_of(asked);
-	struct sr_completion *current;
 	struct ibv_cq_ex *cq;
 
 	attr.wc_flags |= IBV_WC_EX_WITH_BYTE_LEN;
@@ -77,11 +112,8 @@ uint64_t sr_invoke_create_cq_ex(const struct sr_call_desc *d, uint64_t *a)
 	}
 	if (!cq)
 		return 0;
-	/* Without memory the queue stays unknown, like one created by direct verbs. */
-	current = sr_alloc_zeroed(sizeof(*current));
-	if (!current)
+	if (!add(ibv_cq_ex_to_cq(cq)))
 		return (uintptr_t)cq;
-	sr_cq_ex_put_back(ibv_cq_ex_to_cq(cq), current);
 	sr_cq_add(ibv_cq_ex_to_cq(cq));
 	sr_ops_patch(cq, SR_SOURCE_CQ);
 	if (!(asked->wc_flags & IBV_WC_EX_WITH_BYTE_LEN))
@@ -92,8 +124,7 @@ uint64_t sr_invoke_create_cq_ex(const struct sr_call_desc *d, uint64_t *a)
 void sr_replayed_create_cq_ex(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	if (result)
-		sr_cq_ex_put_back((struct ibv_cq *)result,
-				  sr_alloc_zeroed(sizeof(struct sr_completion)));
+		add((struct ibv_cq *)result);
 }
 
 void sr_replayed_destroy_cq(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
@@ -155,22 +186,34 @@ uint64_t sr_invoke_start_poll(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_cq_ex *cq = (void *)a[0];
 	struct sr_received *received = (void *)a[d->nargs];
-	struct sr_completion *c = sr_cq_current(cq);
+	struct sr_cq_ex *c = find(ibv_cq_ex_to_cq(cq));
 	struct sr_wq *retired = sr_cq_retired(ibv_cq_ex_to_cq(cq));
 	int err = (int)sr_real(d, a);
 	bool started = !err && d == &sr_calls[SR_CALL_start_poll];
 
 	sr_picks_stop(); /* not each of these completions says whose it is */
 	received->count = received->unproven = 0;
-	while (!err && c && !found(cq, c, received))
+	while (!err && c && !found(cq, &c->current, received))
 		err = (int)sr_real(&sr_calls[SR_CALL_next_poll], a);
 	/* The program does not call end_poll if it got no completion. */
 	if (err && started)
 		sr_real(&sr_calls[SR_CALL_end_poll], a);
+	else if (started && c)
+		c->poller = &sr_self;
 	sr_clocks_sample();
 	if (err == ENOENT && retired)
 		sr_cq_drained(ibv_cq_ex_to_cq(cq), retired);
 	return (uint64_t)(int64_t)err;
+}
+
+uint64_t sr_invoke_end_poll(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_cq_ex *c = find((const struct ibv_cq *)a[0]);
+	uint64_t result = sr_real(d, a);
+
+	if (c)
+		c->poller = NULL;
+	return result;
 }
 
 void sr_replayed_poll(const struct sr_call_desc *d, uint64_t *a, uint64_t result)

@@ -12,7 +12,7 @@
 /* Is the provider's poll, and the record, all that there is to do?  Exposed regions may be there if no call of this kind meets any. */
 static bool is_simple(const uint64_t *a)
 {
-	if ((sr_threaded && !sr_serial) || sr_any_retired || sr_clocks_member || sr_single_completions || !sr_engine->polled)
+	if ((sr_threaded && !sr_serial) || sr_cq_is_extended((const struct ibv_cq *)a[0]) || sr_any_retired || sr_clocks_member || sr_single_completions || !sr_engine->polled)
 		return false;
 	return !sr_regions_on ||
 	       (!sr_compared_any() && !sr_exposed_touches((void *)a[2], a[1] * sizeof(struct ibv_wc)));

@@ -15,6 +15,7 @@
 #ifndef SHIM_VERBS_OBJECTS_H
 #define SHIM_VERBS_OBJECTS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -176,11 +177,11 @@ struct sr_qp {
 	struct sr_wqe *unread;
 	enum ibv_wr_opcode unread_opcode;
 	uint64_t batch_posted; /* `posted` at wr_start */
-	bool builds; /* the program has asked for its builders */
+	const struct sr_thread *_Atomic builder; /* from wr_start on; NULL: there is no batch */
 };
 
-/* May a thread have begun a batch for it? */
-bool sr_qp_builds(struct ibv_qp *qp);
+/* Has another thread begun a batch for it?  Whoever posts waits until that has ended. */
+bool sr_qp_is_taken(struct ibv_qp *qp);
 
 /* ordered: completes in the order of the posts (send queues).  depth: of outstanding requests. */
 struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, uint32_t depth,
@@ -302,8 +303,12 @@ static inline struct sr_wq *sr_cq_retired(struct ibv_cq *cq)
 struct sr_completion *sr_cq_current(const struct ibv_cq_ex *cq);
 
 /* Around a destroy, like sr_cq_take and sr_cq_put_back. */
-struct sr_completion *sr_cq_ex_take(struct ibv_cq *cq);
-void sr_cq_ex_put_back(struct ibv_cq *cq, struct sr_completion *c);
+struct sr_cq_ex *sr_cq_ex_take(struct ibv_cq *cq);
+void sr_cq_ex_put_back(struct ibv_cq *cq, struct sr_cq_ex *c);
+
+bool sr_cq_is_extended(const struct ibv_cq *cq);
+/* Is another thread between start_poll and end_poll?  Whoever polls waits until that has ended. */
+bool sr_cq_is_taken(const struct ibv_cq *cq);
 
 /* ------------------------------------------------------------ queue pairs */
 

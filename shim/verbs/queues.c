@@ -56,18 +56,18 @@ uint64_t sr_invoke_destroy_cq(const struct sr_call_desc *d, uint64_t *a)
 	struct ibv_cq *cq = (struct ibv_cq *)a[0];
 	/* Before the real call: as soon as it returns, another thread may get the same address. */
 	struct sr_cq *c = sr_cq_take(cq);
-	struct sr_completion *current = sr_cq_ex_take(cq);
+	struct sr_cq_ex *extended = sr_cq_ex_take(cq);
 	void *ops = sr_ops_take(cq);
 	uint64_t result = sr_real(d, a);
 
 	if ((int)result == 0) {
 		sr_cq_free(c);
-		sr_free(current);
+		sr_free(extended);
 		sr_free(ops);
 		return result;
 	}
 	sr_cq_put_back(cq, c);
-	sr_cq_ex_put_back(cq, current);
+	sr_cq_ex_put_back(cq, extended);
 	sr_ops_put_back(cq, ops);
 	return result;
 }

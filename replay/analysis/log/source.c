@@ -91,12 +91,13 @@ static int keep_exposed(struct sr_log_source *s, const struct sr_entry *e)
 	return 0;
 }
 
-/* Does the call return what came while it waited? Then it takes its place at its return, every other at its entry. */
+/*
+ * Does the call return what came while it waited? Then it takes its place at its return, every other at its first number, which
+ * of a poll is that of what it found.
+ */
 static bool is_wait(enum sr_what what)
 {
 	switch (what) {
-	case SR_WHAT_POLL:
-	case SR_WHAT_POLL_EX:
 	case SR_WHAT_CM_EVENT:
 	case SR_WHAT_CM_CONNECT:
 	case SR_WHAT_CM_REQUEST:

@@ -105,7 +105,7 @@ ORDERS = {
     'both': 'SR_ORDER_ENTRY | SR_ORDER_RETURN',
 }
 VALUED = ('fd', 'when', 'also', 'order', 'idle', 'invoke', 'quick', 'replayed')
-PLAIN = ('any', 'output', 'children', 'thread', 'submits', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'exposes', 'unexposes', 'posts', 'variadic', 'opaque', 'receives', 'pauses', 'read')
+PLAIN = ('any', 'output', 'children', 'thread', 'submits', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'exposes', 'unexposes', 'posts', 'polls', 'variadic', 'opaque', 'receives', 'pauses', 'read')
 
 DEF_PATH = 'calls.def'
 

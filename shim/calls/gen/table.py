@@ -120,7 +120,8 @@ def fd_argument(call):
     return names.index(call.attrs['fd']) if 'fd' in call.attrs else -1
 
 
-ORDER_BITS = {'idle': 'SR_ORDER_IDLE', 'exposes': 'SR_ORDER_EXPOSES', 'unexposes': 'SR_ORDER_UNEXPOSES', 'posts': 'SR_ORDER_POSTS'}
+ORDER_BITS = {'idle': 'SR_ORDER_IDLE', 'exposes': 'SR_ORDER_EXPOSES', 'unexposes': 'SR_ORDER_UNEXPOSES', 'posts': 'SR_ORDER_POSTS',
+              'polls': 'SR_ORDER_POLLS'}
 
 
 def order_of(call):

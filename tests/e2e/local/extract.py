@@ -39,7 +39,10 @@ def jobs(tap, directory):
                                  ("datagrams", 3, ["fetches", "datagrams"]), ("mixed", 3, ["mixed"]),
                                  ("relayed", 3, ["fetches", "relayed"]),
                                  ("results", 3, ["queues", "overlaid"]), ("unasked", 3, ["queues", "unasked"]), ("alike", 3, ["queues", "empty"]),
-                                 ("posters", 3, ["queues", "posters"]), ("full", 2, ["queues", "full"])):
+                                 ("posters", 3, ["queues", "posters"]), ("full", 2, ["queues", "full"]),
+                                 ("threads", 2, ["shared_queues", "one"]), ("pairs", 2, ["shared_queues", "two"]),
+                                 ("builders", 2, ["shared_queues", "builders"]), ("extended", 2, ["shared_queues", "extended"]),
+                                 ("shared-receives", 2, ["shared_queues", "shared-receives"])):
         trace, outputs, problem = record(directory, name, ranks, program, "--order")
         status, _, err = extract(trace, "0-%d" % (ranks - 1), detail)
         problem = problem or (err if status or "of no request" in err else "") or "".join(alone(detail, r, outputs[r]) for r in range(ranks))

@@ -229,6 +229,14 @@ def overlaid(tap, directory):
     tap.ok(not problem, "atomics of a chain whose results come to one place; the ranks replay exactly, recorded by value", problem)
 
 
+def shared_queues(tap, directory):
+    """Recorded by value: extract.py does the same with --order."""
+    for case in ("one", "two", "builders", "extended", "shared-receives"):
+        trace, outputs, problem = record(directory, "queues-" + case, 2, ["shared_queues", case], "--clocks")
+        problem = problem or exact(directory, trace, outputs)
+        tap.ok(not problem, "threads share queues, %s; the ranks replay exactly, recorded by value" % case, problem)
+
+
 def without_plan(tap, directory):
     """Nothing can be renamed to where the plan belongs: the ranks are replayed, and the verdict says that they were alone."""
     trace = os.path.join(directory, "detailed.srec")
@@ -568,6 +576,7 @@ def main():
         without_plan(tap, directory)
         reregisters(tap, directory)
         overlaid(tap, directory)
+        shared_queues(tap, directory)
         by_reads(tap, directory)
         boards(tap, directory)
         whole_pages(tap, directory)
