@@ -231,17 +231,48 @@ static void add_unproven(struct sr_received *r, struct sr_wqe *wqe)
 	add_list(r, add_unproven_piece, wqe, whole_list(wqe));
 }
 
-void sr_wq_abandon(struct sr_wq *wq, struct sr_received *received)
+static void abandon_fetches(struct sr_wq *wq, struct sr_received *received)
 {
 	struct sr_send_request *r;
 
-	if (!wq || !wq->ordered)
-		return;
 	sr_lock(&wq->done);
 	for (r = sr_sends_first(&wq->head); r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE))
 		if (((struct sr_wqe *)r)->kind == SR_WQE_FETCH)
 			add_unproven(received, (struct sr_wqe *)r);
 	sr_unlock(&wq->done);
+}
+
+/*
+ * Messages come into receives in the order of their posts, so those that have come are in the oldest ones.  How many that are
+ * nobody knows; a queue may have thousands of receives.
+ */
+#define ABANDONED_RECEIVES 32
+#define ABANDONED_BYTES    (128u << 10)
+
+/* Most of what is there the stream has already, and so a record is short.  With --order it has little of it: not recorded. */
+static void abandon_receives(struct sr_wq *wq, struct sr_received *received)
+{
+	struct sr_wqe *oldest[ABANDONED_RECEIVES];
+	uint64_t bytes = 0;
+	uint32_t n;
+
+	if (sr_leaves_out)
+		return;
+	sr_lock(&wq->posts);
+	sr_lock(&wq->done);
+	n = sr_wq_oldest_receives(wq, oldest, ABANDONED_RECEIVES);
+	for (uint32_t i = 0; i < n && (bytes += whole_list(oldest[i])) <= ABANDONED_BYTES; i++)
+		add_unproven(received, oldest[i]);
+	sr_unlock(&wq->done);
+	sr_unlock(&wq->posts);
+}
+
+void sr_wq_abandon(struct sr_wq *wq, struct sr_received *received)
+{
+	if (wq && wq->ordered)
+		abandon_fetches(wq, received);
+	else if (wq)
+		abandon_receives(wq, received);
 }
 
 /*

@@ -134,6 +134,7 @@ struct sr_wqe {
 	struct sr_send_request request; /* must be first; a receive uses only the wr_id */
 	uint64_t magic;
 	struct sr_wq *wq;
+	uint64_t number; /* in the order of the posts; 0: it was not posted */
 	enum sr_wqe_kind kind;
 	enum sr_wqe_role role;
 	bool stands;  /* READER: completes for the program's request in front of it */
@@ -260,8 +261,8 @@ void sr_received_none(struct sr_received *r);
 void sr_received_add(struct sr_received *r, void *p, uint32_t length);
 
 /*
- * The queue pair is reset or destroyed: lists the memory of outstanding fetches, which may have
- * brought bytes although no completion will say so.
+ * The queue pair that sends or receives by this queue is reset or destroyed: lists the memory of outstanding fetches, or of the
+ * oldest receives, which may have brought bytes although no completion will say so.  NULL: does nothing.
  */
 void sr_wq_abandon(struct sr_wq *wq, struct sr_received *received);
 

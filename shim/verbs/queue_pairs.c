@@ -230,14 +230,22 @@ static uint64_t modify(const struct sr_call_desc *d, uint64_t *a, struct sr_cloc
 	return result;
 }
 
+/* Where messages of its peer may have come; NULL: nowhere. */
+static struct sr_wq *receives_of(const struct ibv_qp *qp, const struct sr_qp *q)
+{
+	if (!q || qp->state < IBV_QPS_RTR)
+		return NULL;
+	return qp->srq ? sr_srq_find(qp->srq) : q->rq;
+}
+
 uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_qp *qp = (void *)a[0];
 	struct ibv_qp_attr *attr = (void *)a[1];
 	struct sr_received *received = (void *)a[d->nargs];
 	struct sr_qp *q = sr_qp_find(qp);
+	struct sr_wq *receives = receives_of(qp, q), *next;
 	uint64_t result = modify(d, a, q ? q->clock : NULL);
-	struct sr_wq *next;
 
 	received->count = received->unproven = 0;
 	if ((int)result != 0 || !q || !((int)a[2] & IBV_QP_STATE) ||
@@ -259,6 +267,7 @@ uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
 		q->sq = next;
 		sr_wq_set_clock(q->sq, q->clock);
 	}
+	sr_wq_abandon(receives, received);
 	if (q->rq) {
 		next = sr_wq_create_alike(q->rq);
 		sr_wq_retire(q->rq, qp->recv_cq);
@@ -280,6 +289,7 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
 	struct ibv_cq *send_cq = qp->send_cq, *recv_cq = qp->recv_cq;
 	/* Before the real call: as soon as it returns, another thread may get the same address. */
 	struct sr_qp *q = sr_map_take(&sr_qps, (uintptr_t)qp);
+	struct sr_wq *receives = receives_of(qp, q);
 	void *ops = sr_ops_take(qp);
 	struct sr_received *received = (void *)a[d->nargs];
 	uint64_t result = sr_real(d, a);
@@ -297,6 +307,7 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
 		sr_wq_set_clock(q->rq, NULL);
 		sr_clocks_remove_qp(q->clock);
 		sr_wq_abandon(q->sq, received);
+		sr_wq_abandon(receives, received);
 		sr_wq_retire(q->sq, send_cq);
 		sr_wq_retire(q->rq, recv_cq);
 		sr_free(q);

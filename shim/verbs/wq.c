@@ -14,6 +14,9 @@
  * Lock order: posts before done.
  */
 #include "shim/verbs/wq.h"
+
+#include <string.h>
+
 #include "shim/memory/heap.h"
 #include "shim/verbs/regions.h"
 
@@ -38,11 +41,20 @@ void sr_wq_destroy(struct sr_wq *wq)
 	sr_free(wq);
 }
 
+static size_t wqe_size(const struct sr_wq *wq)
+{
+	return sizeof(struct sr_wqe) + wq->max_sge * sizeof(struct ibv_sge);
+}
+
+static struct sr_wqe *wqe_in(const struct sr_wq *wq, const struct chunk *chunk, int i)
+{
+	return (void *)((char *)(chunk + 1) + (size_t)i * wqe_size(wq));
+}
+
 /* Called with the lock on posts held, or before any other thread can use the queue. */
 static bool add_chunk(struct sr_wq *wq)
 {
-	size_t size = sizeof(struct sr_wqe) + wq->max_sge * sizeof(struct ibv_sge);
-	struct chunk *chunk = sr_alloc_zeroed(sizeof(*chunk) + CHUNK_WQES * size);
+	struct chunk *chunk = sr_alloc_zeroed(sizeof(*chunk) + CHUNK_WQES * wqe_size(wq));
 
 	if (!chunk)
 		return false;
@@ -50,7 +62,7 @@ static bool add_chunk(struct sr_wq *wq)
 	wq->chunks = chunk;
 	wq->count += CHUNK_WQES;
 	for (int i = 0; i < CHUNK_WQES; i++) {
-		struct sr_wqe *wqe = (void *)((char *)(chunk + 1) + i * size);
+		struct sr_wqe *wqe = wqe_in(wq, chunk, i);
 
 		wqe->magic = SR_WQE_MAGIC;
 		wqe->wq = wq;
@@ -119,6 +131,39 @@ bool sr_wq_has_outstanding(struct sr_wq *wq)
 	return idle < wq->count;
 }
 
+/* Puts it in its place among the n oldest ones so far.  Returns how many there are then. */
+static uint32_t insert(struct sr_wqe **oldest, uint32_t n, uint32_t room, struct sr_wqe *wqe)
+{
+	uint32_t at = n < room ? n++ : room - 1;
+
+	if (at + 1 == room && oldest[at] && oldest[at]->number < wqe->number)
+		return n;
+	for (; at && oldest[at - 1]->number > wqe->number; at--)
+		oldest[at] = oldest[at - 1];
+	oldest[at] = wqe;
+	return n;
+}
+
+uint32_t sr_wq_oldest_receives(const struct sr_wq *wq, struct sr_wqe **oldest, uint32_t room)
+{
+	uint64_t completed = 0;
+	uint32_t n = 0;
+
+	memset(oldest, 0, room * sizeof(*oldest));
+	for (struct chunk *chunk = wq->chunks; chunk; chunk = chunk->next)
+		for (int i = 0; i < CHUNK_WQES; i++) {
+			struct sr_wqe *wqe = wqe_in(wq, chunk, i);
+
+			if (wqe->request.reported && wqe->number > completed)
+				completed = wqe->number;
+			else if (wqe->number && !wqe->request.reported)
+				n = insert(oldest, n, room, wqe);
+		}
+	for (uint32_t i = 0; i < n && oldest[i]->number < completed; i++)
+		oldest[i]->number = 0;
+	return n;
+}
+
 /* ------------------------------------------------------------------ posts */
 
 void sr_wq_lock_posts(struct sr_wq *wq)
@@ -158,6 +203,7 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
 		return NULL;
 	wqe = wq->free;
 	wq->free = sr_wqe_next(wqe);
+	wqe->number = ++wq->taken;
 	wqe->request.wr_id = wr_id;
 	wqe->request.signaled = wqe->request.passed = wqe->request.reported = false;
 	wqe->kind = kind;
@@ -178,6 +224,7 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
 
 void sr_wqe_give_back(struct sr_wqe *wqe)
 {
+	wqe->number = 0;
 	sr_wqe_put_in(&wqe->wq->free, wqe);
 }
 

@@ -31,6 +31,7 @@ struct sr_wq {
 	struct sr_send_tail tail; /* ordered queues only */
 	struct chunk *chunks;
 	uint64_t count; /* all requests, free or not */
+	uint64_t taken; /* the number of the last one */
 
 	/* For pollers, protected by done. */
 	char apart_again[APART];
@@ -62,5 +63,12 @@ void sr_wq_destroy(struct sr_wq *wq);
 
 /* Does any request wait for a completion? */
 bool sr_wq_has_outstanding(struct sr_wq *wq);
+
+/*
+ * Lists the oldest receives that wait for completions, in the order of their posts, and returns how many.  One that was posted
+ * before another one that has completed is listed once: a queue pair that has ended took it, and no completion will come.
+ * Both locks are held.
+ */
+uint32_t sr_wq_oldest_receives(const struct sr_wq *wq, struct sr_wqe **oldest, uint32_t room);
 
 #endif

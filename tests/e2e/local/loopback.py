@@ -229,7 +229,7 @@ def main():
         for clocks in (False, True):
             detail = Xrc(directory, 1, 1, clocks=clocks).difference()
             tap.ok(not detail, "XRC%s: bare, recorded and replayed alike" % (", with clocks" if clocks else ""), detail)
-        for program, what in (("overlaid", "READs over messages"), ("lock_in_region", "locks in a region"),
+        for program, what in (("overlaid", "READs over messages"), ("abandoned", "messages in receives of queue pairs that end"), ("lock_in_region", "locks in a region"),
                               ("file_region file", "reads of a file that peers write"), ("file_region file_in_memory", "the same in /dev/shm")):
             detail = Alone(directory, program).difference()
             tap.ok(not detail, "%s: bare, recorded and replayed alike, and all from the group" % what, detail)
