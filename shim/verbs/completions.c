@@ -97,8 +97,7 @@ bool sr_leaves_out;
 
 /*
  * The other end's process is of the job, and is recorded: when it is replayed, it sends this again.  The
- * completion names the queue pair, which not every extended CQ was asked for, so that the replay
- * knows where it comes from.
+ * completion names the queue pair, so that the replay knows where it comes from.
  */
 static bool is_sent_again(const struct sr_wq *wq, const struct ibv_wc *wc)
 {

@@ -95,15 +95,25 @@ static struct ibv_cq_init_attr_ex copy_of(const struct ibv_cq_init_attr_ex *attr
 }
 
 /*
- * The shim needs the length of each receive to find its bytes, so it asks for the length even if
- * the program did not.
+ * The shim needs the length of each receive to find its bytes, and the queue pair of each completion to know its peer, so it
+ * asks for both even if the program did not.
  */
+#define NEEDED (IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM)
+
+static void hide_needed(struct ibv_cq_ex *cq, uint64_t asked)
+{
+	if (!(asked & IBV_WC_EX_WITH_BYTE_LEN))
+		cq->read_byte_len = NULL;
+	if (!(asked & IBV_WC_EX_WITH_QP_NUM))
+		cq->read_qp_num = NULL;
+}
+
 uint64_t sr_invoke_create_cq_ex(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_cq_init_attr_ex *asked = (void *)a[1], attr = copy_of(asked);
 	struct ibv_cq_ex *cq;
 
-	attr.wc_flags |= IBV_WC_EX_WITH_BYTE_LEN;
+	attr.wc_flags |= NEEDED;
 	attr.cqe = (uint32_t)sr_cq_depth((int)attr.cqe);
 	cq = (void *)sr_real(d, (uint64_t[]){a[0], (uintptr_t)&attr});
 	if (!cq && attr.cqe != asked->cqe) {
@@ -116,8 +126,7 @@ uint64_t sr_invoke_create_cq_ex(const struct sr_call_desc *d, uint64_t *a)
 		return (uintptr_t)cq;
 	sr_cq_add(ibv_cq_ex_to_cq(cq));
 	sr_ops_patch(cq, SR_SOURCE_CQ);
-	if (!(asked->wc_flags & IBV_WC_EX_WITH_BYTE_LEN))
-		cq->read_byte_len = NULL;
+	hide_needed(cq, asked->wc_flags);
 	return (uintptr_t)cq;
 }
 
@@ -170,7 +179,8 @@ static bool found(struct ibv_cq_ex *cq, struct sr_completion *c, struct sr_recei
 			     .status = c->status,
 			     .opcode = c->opcode,
 			     .vendor_err = c->vendor_err,
-			     .byte_len = c->byte_len};
+			     .byte_len = c->byte_len,
+			     .qp_num = c->qp_num};
 	if (!sr_wq_complete(&wc, 1, received))
 		return false;
 	cq->wr_id = c->wr_id = wc.wr_id;

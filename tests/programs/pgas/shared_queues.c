@@ -237,7 +237,7 @@ static void *poll_and_post(void *unused)
 
 static void make_cq(void)
 {
-	struct ibv_cq_init_attr_ex attr = {.cqe = 256, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM};
+	struct ibv_cq_init_attr_ex attr = {.cqe = 256, .wc_flags = IBV_WC_EX_WITH_IMM};
 
 	cq = how.extended ? ibv_cq_ex_to_cq(ibv_create_cq_ex(pgas.device, &attr)) : ibv_create_cq(pgas.device, 256, NULL, NULL, 0);
 	if (!cq)
