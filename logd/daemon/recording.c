@@ -314,6 +314,13 @@ int recording_add_file(struct recording *r, const struct sr_message *m, int fd)
 	return r->files ? files_add(r->files, &note) : -ENOMEM;
 }
 
+int recording_await_held(struct recording *r, const struct sr_message *m)
+{
+	if (r->claim)
+		return -EPROTO;
+	return r->files ? files_await_held(r->files, r->connection, m) : -ENOMEM;
+}
+
 /* ---- progress ---- */
 
 static void free_ended(struct recording *r)

@@ -97,6 +97,8 @@ int recording_add_area(struct recording *r, const struct sr_message *m, int *fd)
 
 /* Notes a file that the process reads, and answers then; fd stays the caller's.  0 or -errno. */
 int recording_add_file(struct recording *r, const struct sr_message *m, int fd);
+/* Answers when the files are held of which records have told.  0 or -errno. */
+int recording_await_held(struct recording *r, const struct sr_message *m);
 
 /* Something has ended: answers and frees what that completes. */
 void recordings_progress(struct recordings *list);

@@ -43,6 +43,16 @@ static bool serve_file(struct server *s, struct peer *p, const struct sr_message
 	return false;
 }
 
+static bool serve_held(struct server *s, struct peer *p, const struct sr_message *m, int fd)
+{
+	struct recording *r = recording_of(&s->recordings, &p->connection);
+	int err = r ? recording_await_held(r, m) : -ENOTCONN;
+
+	if (err)
+		connection_answer_error(&p->connection, m, err, "");
+	return false;
+}
+
 static bool serve_memory(struct server *s, struct peer *p, const struct sr_message *m, int fd)
 {
 	int memfd = -1, err = m->value > SR_HELLO_MAX_TEXT ? -EFBIG : 0;
@@ -174,6 +184,7 @@ static const struct {
 } handlers[] = {
     {SR_MSG_HELLO, serve_hello},   {SR_MSG_AREA, serve_area},     {SR_MSG_FILE, serve_file},
     {SR_MSG_STATUS, serve_status}, {SR_MSG_WAIT_TRACE, serve_wait}, {SR_MSG_MEMORY, serve_memory},
+    {SR_MSG_HELD, serve_held},
 };
 
 /* True: fd is taken over. */

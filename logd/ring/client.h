@@ -57,6 +57,12 @@ int sr_client_add_file(struct sr_client *c, int fd, const char *path, uint32_t n
 		       bool keep);
 
 /*
+ * Waits until the daemon holds the small files open of which records have told, in case that others replace them; as long as it
+ * gets on.  Call when these records are written (sr_client_finish).
+ */
+void sr_client_await_held(struct sr_client *c);
+
+/*
  * Waits until all that was committed before the call is written, and until closed rings have ended
  * in the trace; timeout_ms < 0: no limit but the stall timeout.  -ETIMEDOUT, -ENOTCONN.
  */

@@ -62,3 +62,18 @@ int sr_client_add_file(struct sr_client *c, int fd, const char *path, uint32_t n
 	sr_client_unlock(c);
 	return ret;
 }
+
+/* The process goes on recorded in any case: a file is lost only if it is replaced now. */
+void sr_client_await_held(struct sr_client *c)
+{
+	const struct sr_request_wait wait = sr_client_wait(c);
+	struct sr_message request, answer;
+
+	sr_message_init(&request, SR_MSG_HELD);
+	if (!sr_client_lock(c))
+		return;
+	if (sr_client_is_live(c) && c->socket >= 0 &&
+	    sr_client_is_broken(sr_request_while(c->socket, &request, -1, &answer, NULL, &wait)))
+		sr_client_disconnect(c);
+	sr_client_unlock(c);
+}

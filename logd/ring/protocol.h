@@ -57,6 +57,9 @@ enum sr_message_type {
 	 */
 	SR_MSG_MEMORY = 7,
 
+	/* Answered when the small files of which records have told are held open. */
+	SR_MSG_HELD = 8,
+
 	/* The directory (logd/nodes/directory.h) needs no hello either, but a join first. */
 
 	/*

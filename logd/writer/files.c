@@ -23,6 +23,7 @@
 enum job_kind {
 	JOB_NOTE, /* a file */
 	JOB_HOLD, /* a file that has been noted already */
+	JOB_ANSWER, /* to one that waits for such files to be held */
 	JOB_KEEP_REPLACED,
 };
 
@@ -61,13 +62,13 @@ struct queue {
 
 /*
  * The traces on one file system: a thread writes the first line about each file, which programs
- * wait for, and another one reads the files.
+ * wait for, another one opens files that are to be held, and a third one reads the files.
  */
 struct site {
 	struct site *next;
 	dev_t device;
 	int event_fd;
-	struct queue begin, content;
+	struct queue begin, open, content;
 };
 
 struct files {
@@ -258,6 +259,31 @@ static void hold(struct job *j)
 	j->fd = -1;
 }
 
+/* Nothing is lost if it is another file by now: then nobody can keep it. */
+static void open_unchanged(struct job *j)
+{
+	struct stat now;
+
+	j->fd = open(j->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (j->fd < 0 || (!fstat(j->fd, &now) && S_ISREG(now.st_mode) && is_same_content(&now, &j->before)))
+		return;
+	close(j->fd);
+	j->fd = -1;
+}
+
+/* In the order in which they came: a large file, which takes long to read, is not in their way. */
+static void serve_open(struct queue *q, struct job *j)
+{
+	if (j->kind == JOB_ANSWER) {
+		answer(j, 0);
+		finish_job(q, j);
+		return;
+	}
+	if (j->kind == JOB_HOLD)
+		open_unchanged(j);
+	enqueue(&q->site->content, j);
+}
+
 static int serve_note(struct job *j)
 {
 	bool large = !j->keep && (uint64_t)j->before.st_size > FILE_WHOLE_MAX;
@@ -266,16 +292,6 @@ static int serve_note(struct job *j)
 	if (!j->keep && !large)
 		hold(j);
 	return err;
-}
-
-/* Nothing is lost if it is another file by now: then nobody can keep it. */
-static void serve_hold(struct job *j)
-{
-	struct stat now;
-
-	j->fd = open(j->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (j->fd >= 0 && !fstat(j->fd, &now) && S_ISREG(now.st_mode) && is_same_content(&now, &j->before))
-		hold(j);
 }
 
 static int keep_replaced(struct job *j)
@@ -304,10 +320,10 @@ static void serve_content(struct queue *q, struct job *j)
 
 	if (j->kind == JOB_NOTE)
 		err = serve_note(j);
-	else if (j->kind == JOB_HOLD)
-		serve_hold(j);
-	else
+	else if (j->kind == JOB_KEEP_REPLACED)
 		err = keep_replaced(j);
+	else if (j->fd >= 0)
+		hold(j);
 	if (err)
 		log_line("cannot write about %s: %s", j->path, strerror(-err));
 	finish_job(q, j);
@@ -324,14 +340,38 @@ static int start_queue(struct queue *q, struct site *site,
 	return -pthread_create(&q->thread, NULL, work, q);
 }
 
-/* False: it is stuck in its file system. */
-static bool stop_queue(struct queue *q, const struct timespec *until)
+static void end_queue(struct queue *q)
 {
 	pthread_mutex_lock(&q->lock);
 	q->stopping = true;
 	pthread_cond_signal(&q->added);
 	pthread_mutex_unlock(&q->lock);
+}
+
+/* False: it is stuck in its file system. */
+static bool stop_queue(struct queue *q, const struct timespec *until)
+{
+	end_queue(q);
 	return !pthread_timedjoin_np(q->thread, NULL, until);
+}
+
+/* All of them, or none. */
+static bool start_queues(struct site *s)
+{
+	struct queue *const queues[] = {&s->begin, &s->open, &s->content};
+	void (*const serve[])(struct queue *q, struct job *j) = {serve_begin, serve_open, serve_content};
+	const int n = sizeof(queues) / sizeof(queues[0]);
+	int started = 0;
+
+	while (started < n && !start_queue(queues[started], s, serve[started]))
+		started++;
+	if (started == n)
+		return true;
+	while (started--) {
+		end_queue(queues[started]);
+		pthread_join(queues[started]->thread, NULL);
+	}
+	return false;
 }
 
 static struct site *find_site(struct files *f, dev_t device)
@@ -346,16 +386,7 @@ static struct site *find_site(struct files *f, dev_t device)
 		return NULL;
 	s->device = device;
 	s->event_fd = f->event_fd;
-	if (start_queue(&s->begin, s, serve_begin)) {
-		free(s);
-		return NULL;
-	}
-	if (start_queue(&s->content, s, serve_content)) {
-		pthread_mutex_lock(&s->begin.lock);
-		s->begin.stopping = true;
-		pthread_cond_signal(&s->begin.added);
-		pthread_mutex_unlock(&s->begin.lock);
-		pthread_join(s->begin.thread, NULL);
+	if (!start_queues(s)) {
 		free(s);
 		return NULL;
 	}
@@ -386,7 +417,7 @@ bool files_stop(struct files *f)
 	until.tv_sec += STOP_SECONDS;
 	for (struct site *s = f->sites, *next; s; s = next) {
 		next = s->next;
-		if (stop_queue(&s->begin, &until) && stop_queue(&s->content, &until))
+		if (stop_queue(&s->begin, &until) && stop_queue(&s->open, &until) && stop_queue(&s->content, &until))
 			free(s);
 		else
 			all = false;
@@ -430,10 +461,10 @@ static int open_again(const struct file_note *note, struct job *j)
 
 /* The answer comes from another thread, so it needs a descriptor that the main thread does not
  * close. */
-static int open_asker(const struct file_note *note, struct job *j)
+static int open_asker(struct job *j, const struct connection *asker, const struct sr_message *request)
 {
-	j->request = *note->request;
-	j->asker.source.fd = fcntl(note->asker->source.fd, F_DUPFD_CLOEXEC, 0);
+	j->request = *request;
+	j->asker.source.fd = fcntl(asker->source.fd, F_DUPFD_CLOEXEC, 0);
 	return j->asker.source.fd < 0 ? -errno : 0;
 }
 
@@ -465,7 +496,7 @@ int files_add(struct read_files *of, const struct file_note *note)
 	j->number = note->number;
 	j->keep = note->keep;
 	err = open_again(note, j);
-	if (!err && (err = open_asker(note, j)))
+	if (!err && (err = open_asker(j, note->asker, note->request)))
 		close(j->fd);
 	if (err) {
 		free(j);
@@ -510,7 +541,19 @@ void files_hold(struct read_files *of, const struct stat *st, const char *path, 
 	j->number = number;
 	memcpy(j->path, path, path_bytes);
 	snprintf(j->file, sizeof(j->file), "%s", file);
-	add(&of->site->content, j);
+	add(&of->site->open, j);
+}
+
+int files_await_held(struct read_files *of, const struct connection *asker, const struct sr_message *request)
+{
+	struct job *j = new_job(of, JOB_ANSWER);
+	int err = j ? open_asker(j, asker, request) : -ENOMEM;
+
+	if (err)
+		free(j);
+	else
+		add(&of->site->open, j);
+	return err;
 }
 
 void files_keep_replaced(struct read_files *of)
@@ -518,5 +561,5 @@ void files_keep_replaced(struct read_files *of)
 	struct job *j = of ? new_job(of, JOB_KEEP_REPLACED) : NULL;
 
 	if (j)
-		add(&of->site->content, j);
+		add(&of->site->open, j); /* behind those that are about to be held */
 }

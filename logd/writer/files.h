@@ -57,6 +57,9 @@ int files_add(struct read_files *of, const struct file_note *note);
 /* A small file that has been noted by a record; file: its identity in files.jsonl.  Any thread. */
 void files_hold(struct read_files *of, const struct stat *st, const char *path, size_t path_bytes, const char *file, uint64_t number);
 
+/* 0: the asker is answered when those are held that were given to files_hold() before; or -errno. */
+int files_await_held(struct read_files *of, const struct connection *asker, const struct sr_message *request);
+
 /* The process has ended: keeps what others have replaced meanwhile. */
 void files_keep_replaced(struct read_files *of);
 

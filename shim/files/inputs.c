@@ -391,13 +391,12 @@ static void hold(const struct statx *st)
 /* Children that have not been waited for. */
 static _Atomic uint32_t alive;
 
-#define HOLD_MS 100
-
-/* The child may replace what the program has read. */
+/* The child may replace what the program has read.  On a busy machine the daemon may be without a processor for long. */
 static void have_inputs_held(void)
 {
-	if (daemon_client && atomic_exchange(&may_be_unheld, false))
-		sr_client_finish(daemon_client, HOLD_MS);
+	if (daemon_client && atomic_exchange(&may_be_unheld, false) &&
+	    !sr_client_finish(daemon_client, SR_CLIENT_STALL_TIMEOUT_MS))
+		sr_client_await_held(daemon_client);
 }
 
 /* What the program has written so far is no change by its children; but if one is alive already, nobody can tell. */

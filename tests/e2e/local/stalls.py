@@ -18,7 +18,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, FULL, SREPLAY, Tap, replay_problem, run  # noqa: E402
+from harness import BUILD, FULL, SREPLAY, Tap, replay_problem, run, write_old  # noqa: E402
 
 BUILD = os.path.realpath(BUILD)
 PROGRAM = os.path.join(BUILD, "tests", "programs", "stalls")
@@ -160,6 +160,23 @@ def stopped_for_a_while(tap, place):
         tap.ok(status == 0 and "not recorded" not in recording.err.decode(), "three stops of 3 s: it is recorded to its end",
                "%s %s" % (status, recording.err.decode()))
         tap.ok(not (problem := is_whole(trace, recording)), "nothing is lost", problem)
+
+
+@case
+def stopped_before_fork(tap, place):
+    """A file that the program has read is replaced by its child, while the daemon is stopped for less than 5 s."""
+    with Daemon(place) as daemon:
+        trace = os.path.join(place, "t.srec")
+        write_old(os.path.join(place, "old"), "what the program reads\n")
+        write_old(os.path.join(place, "new"), "what replaces it\n")
+        recording = Recording(daemon, trace, "replaced", place).until_begun()
+        daemon.send(signal.SIGSTOP)
+        open(os.path.join(place, "go"), "w").close()
+        time.sleep(0.7)
+        daemon.send(signal.SIGCONT)
+        status, _ = recording.end()
+        tap.ok(status == 0 and recording.out.endswith(b"reads\n"), "a program whose child replaces its input is recorded", "%s %s" % (status, recording.err))
+        tap.ok(not (problem := is_whole(trace, recording)), "the input is in the trace", problem)
 
 
 @case

@@ -6,6 +6,7 @@
  *                                      and pauses for MS after each; says which piece took longest
  *   stalls together THREADS            so many threads live at once, and end together
  *   stalls inputs DIRECTORY FILES      reads a bit of DIRECTORY/0 and so on
+ *   stalls replaced DIRECTORY          reads a bit of DIRECTORY/old when there is DIRECTORY/go, and has a child replace it
  *   stalls filter strict|list|all|own   restricts its system calls, to few or not at all, or traps them, and ends with 5
  *   stalls traced                      asks to be traced, and is told by a second try whether it is
  *   stalls dies                        of a signal, before its first call
@@ -28,6 +29,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -209,6 +211,31 @@ static int run_inputs(int argc, char **argv)
 	return 0;
 }
 
+static int run_replaced(int argc, char **argv)
+{
+	char piece[64];
+	ssize_t got;
+	int fd, status;
+	pid_t child;
+
+	puts("begins");
+	fflush(stdout);
+	if (chdir(argv[0]))
+		return 1;
+	while (access("go", F_OK))
+		usleep(1000);
+	fd = open("old", O_RDONLY);
+	got = fd < 0 ? -1 : read(fd, piece, sizeof(piece));
+	close(fd);
+	child = fork();
+	if (!child)
+		_exit(rename("new", "old") != 0);
+	if (got < 0 || waitpid(child, &status, 0) != child || status)
+		return 1;
+	printf("%.*s", (int)got, piece);
+	return 0;
+}
+
 static int install(const struct sock_filter *filter, unsigned short n)
 {
 	const struct sock_fprog program = {n, (struct sock_filter *)filter};
@@ -296,6 +323,7 @@ static const struct {
     {"fill", 2, run_fill},
     {"together", 1, run_together},
     {"inputs", 2, run_inputs},
+    {"replaced", 1, run_replaced},
     {"filter", 1, run_filter},
     {"traced", 0, run_traced},
     {"dies", 0, run_dies},
