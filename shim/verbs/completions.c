@@ -78,19 +78,25 @@ void sr_received_add(struct sr_received *r, void *p, uint32_t length)
 		add_piece(r, p, length);
 }
 
-static void add_list(struct sr_received *r, add_function *add, struct sr_wqe *wqe, uint32_t length)
+/* False: some of the memory has been deregistered.  The program may use it for other things, and a replay finds it no more. */
+static bool add_list(struct sr_received *r, add_function *add, struct sr_wqe *wqe, uint32_t length)
 {
+	bool registered = true;
+
 	for (uint32_t i = 0; i < wqe->num_sge && length; i++) {
 		struct ibv_sge *sge = &wqe->sge[i];
 		uint32_t n = sge->length < length ? sge->length : length;
-		void *p = sr_mr_written(wqe->wq->context, sge->lkey, sge->addr, n);
+		void *p = sr_mr_memory(wqe->wq->context, sge->lkey, sge->addr, n);
 
+		registered &= p != NULL;
+		p = p ? p : sr_mr_written(wqe->wq->context, sge->lkey, sge->addr, n);
 		length -= n;
 		if (n && p && sr_regions_on && sr_exposed_touches(p, n))
 			add_outside_of_exposed_regions(r, add, p, n);
 		else if (n && p)
 			add(r, p, n);
 	}
+	return registered;
 }
 
 bool sr_leaves_out;
@@ -173,9 +179,10 @@ static bool is_alone_there(const char *p, uint32_t length)
 
 /*
  * The READ has brought something into exposed memory.  A replay knows what, from its checksum, or else all that loads find
- * there is recorded from now on, and nobody can leave out what he READs there.
+ * there is recorded from now on, and nobody can leave out what he READs there.  False: deregistered meanwhile, it is memory
+ * as any other.
  */
-static void fetched_into_exposed(struct sr_wq *wq, const struct sr_wqe *wqe)
+static bool fetched_into_exposed(struct sr_wq *wq, const struct sr_wqe *wqe)
 {
 	void *p = sr_mr_written(wq->context, wqe->sge[0].lkey, wqe->sge[0].addr, wqe->sge[0].length);
 	struct sr_received *r = wq->received;
@@ -183,17 +190,20 @@ static void fetched_into_exposed(struct sr_wq *wq, const struct sr_wqe *wqe)
 
 	if (!p) {
 		sr_clocks_unwatched(); /* its pages keep their values */
-		return;
+		return true;
 	}
 	sr_exposed_fetch_ends(p, wqe->sge[0].length);
+	if (!sr_exposed_touches(p, wqe->sge[0].length))
+		return false;
 	if (wqe->sge[0].length >= EXPOSED_MIN && is_fetched_again(wq, wqe) && is_alone_there(p, wqe->sge[0].length))
 		insert_piece(r, at, p, wqe->sge[0].length);
 	if (r->count - r->unproven == at) {
 		sr_exposed_keep_values(p, wqe->sge[0].length);
 		sr_clocks_unwatched();
-		return;
+		return true;
 	}
 	r->pieces[at].left_out = r->pieces[at].fetched = r->pieces[at].exposed = true;
+	return true;
 }
 
 void sr_received_expect(struct sr_received *r, void *p, const struct sr_left_out *l)
@@ -206,10 +216,10 @@ void sr_received_expect(struct sr_received *r, void *p, const struct sr_left_out
 	r->pieces[r->count - 1].exposed = r->pieces[r->count - 1].fetched && sr_regions_on && sr_exposed_touches(p, l->length);
 }
 
-/* The first `length` bytes of the scatter list were written. */
-static void add_written(struct sr_received *r, struct sr_wqe *wqe, uint32_t length)
+/* The first `length` bytes of the scatter list were written.  The result is that of add_list. */
+static bool add_written(struct sr_received *r, struct sr_wqe *wqe, uint32_t length)
 {
-	add_list(r, add_piece, wqe, length);
+	return add_list(r, add_piece, wqe, length);
 }
 
 static uint32_t whole_list(const struct sr_wqe *wqe)
@@ -312,13 +322,12 @@ static inline void passed(void *owner, struct sr_send_request *r)
 static void add_fetched(struct sr_wq *wq, struct sr_wqe *wqe)
 {
 	uint32_t from = wq->received->count - wq->received->unproven;
+	bool registered;
 
-	if (__builtin_expect(wqe->fetches, 0)) {
-		fetched_into_exposed(wq, wqe);
+	if (__builtin_expect(wqe->fetches, 0) && fetched_into_exposed(wq, wqe))
 		return;
-	}
-	add_written(wq->received, wqe, whole_list(wqe));
-	if (__builtin_expect(sr_leaves_out, 0) && is_fetched_again(wq, wqe))
+	registered = add_written(wq->received, wqe, whole_list(wqe));
+	if (__builtin_expect(sr_leaves_out, 0) && registered && is_fetched_again(wq, wqe))
 		leave_out_fetched(wq, wqe, from);
 }
 
@@ -433,7 +442,7 @@ static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 	if (receives_into_list(wc)) {
 		uint32_t from = wq->received->count - wq->received->unproven;
 
-		add_written(wq->received, wqe, wc->byte_len);
+		may_leave_out &= add_written(wq->received, wqe, wc->byte_len);
 		if (may_leave_out && is_sent_again(wq, wc))
 			leave_out(wq->received, from);
 		wq->received->is_odd |= !is_plain(wq->received, from, wqe, wc->byte_len);

@@ -40,6 +40,7 @@ def jobs(tap, directory):
                                  ("relayed", 3, ["fetches", "relayed"]),
                                  ("results", 3, ["queues", "overlaid"]), ("unasked", 3, ["queues", "unasked"]), ("alike", 3, ["queues", "empty"]),
                                  ("posters", 3, ["queues", "posters"]), ("full", 2, ["queues", "full"]),
+                                 ("deregistered", 3, ["queues", "deregistered"]), ("ended", 3, ["lifetimes", "scatter-racing"]),
                                  ("threads", 2, ["shared_queues", "one"]), ("pairs", 2, ["shared_queues", "two"]),
                                  ("builders", 2, ["shared_queues", "builders"]), ("extended", 2, ["shared_queues", "extended"]),
                                  ("shared-receives", 2, ["shared_queues", "shared-receives"])):

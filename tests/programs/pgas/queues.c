@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pgas/internal.h"
 
@@ -209,11 +210,48 @@ static void empty(void)
 	}
 }
 
+#define MESSAGE 256
+
+/* Memory is deregistered when a message and what a READ brought are there, and polled for afterwards. */
+static void deregistered(void)
+{
+	char *out = pgas_private(MESSAGE), *shared = pgas_shared(MESSAGE), *in = aligned_alloc(4096, 4096);
+	struct ibv_send_wr *bad;
+	struct ibv_recv_wr *bad_receive;
+
+	connect_to_all(1);
+	for (int r = 0; r < 8; r++) {
+		struct ibv_mr *mr = ibv_reg_mr(pgas.pd, in, 2 * MESSAGE, IBV_ACCESS_LOCAL_WRITE);
+		struct ibv_sge sge[3] = {{(uintptr_t)in, MESSAGE, mr->lkey},
+					 {(uintptr_t)in + MESSAGE, MESSAGE, mr->lkey},
+					 {(uintptr_t)out, MESSAGE, pgas.private.mr->lkey}};
+		struct ibv_recv_wr receive = {.sg_list = &sge[0], .num_sge = 1};
+		struct ibv_send_wr wr[2] = {{.next = &wr[1], .sg_list = &sge[1], .num_sge = 1, .opcode = IBV_WR_RDMA_READ,
+					     .send_flags = IBV_SEND_SIGNALED, .wr.rdma = {remote(next(), shared), pgas.peers[next()].rkey}},
+					    {.sg_list = &sge[2], .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}};
+
+		if (ibv_post_recv(qps[0][previous()], &receive, &bad_receive))
+			pgas_fail("cannot post a receive");
+		fill(out, MESSAGE);
+		fill(shared, MESSAGE);
+		pgas_barrier();
+		if (ibv_post_send(qps[0][next()], wr, &bad))
+			pgas_fail("cannot post");
+		pgas_barrier();
+		usleep(20000);
+		if (ibv_dereg_mr(mr))
+			pgas_fail("cannot deregister");
+		for (int left = 3; left; left--)
+			await();
+		take(in, 2 * MESSAGE);
+		pgas_barrier();
+	}
+}
+
 /* ------------------------------------------------------------ threads that post */
 
 #define POSTERS 3
 #define SLOTS   8
-#define MESSAGE 256
 
 static struct {
 	pthread_mutex_t lock;
@@ -346,7 +384,7 @@ static void full(void)
 	pthread_join(thread, NULL);
 }
 
-static const struct pgas_case cases[] = {{"beside", beside}, {"overlaid", overlaid}, {"unasked", unasked}, {"empty", empty}, {"posters", posters}, {"full", full}};
+static const struct pgas_case cases[] = {{"beside", beside}, {"overlaid", overlaid}, {"unasked", unasked}, {"empty", empty}, {"posters", posters}, {"full", full}, {"deregistered", deregistered}};
 
 int main(int argc, char **argv)
 {

@@ -59,9 +59,14 @@ void sr_clocks_read(struct sr_clock_qp *c)
 	clocks_read++;
 }
 
-void *sr_mr_written(struct ibv_context *c, uint32_t lkey, uint64_t addr, uint32_t length)
+void *sr_mr_memory(struct ibv_context *c, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	return (void *)(uintptr_t)addr;
+}
+
+void *sr_mr_written(struct ibv_context *c, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	return sr_mr_memory(c, lkey, addr, length);
 }
 
 /* A READ followed by a READER, or an atomic with a CLOCK before it, too. */

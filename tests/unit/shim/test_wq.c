@@ -31,10 +31,15 @@ static uint32_t proven(void)
 static struct ibv_cq cq;
 
 /* In these tests, keys are 1 for memory of the process and 2 for memory of a device. */
-void *sr_mr_written(struct ibv_context *c, uint32_t lkey, uint64_t addr, uint32_t length)
+void *sr_mr_memory(struct ibv_context *c, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	assert_ptr_equal(c, &context);
 	return lkey == 1 ? (void *)(uintptr_t)addr : NULL;
+}
+
+void *sr_mr_written(struct ibv_context *c, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	return sr_mr_memory(c, lkey, addr, length);
 }
 
 static int clocks_read;
