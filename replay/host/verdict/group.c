@@ -80,11 +80,14 @@ static void say_value(const struct sr_verdict *v, const struct sr_replay_report 
 void sr_verdict_say_not_produced(const struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	sr_verdict_where(v, &c->report);
-	fprintf(stderr,
-		"what %s brought is not in the trace, which was recorded with --order: replay all ranks "
-		"together, not one alone and not with --transport none; or first make a detailed trace: sreplay "
-		"replay --record-ranks %s -o DETAIL.srec\n",
-		sr_verdict_name(v, c->report.found), sr_verdict_rank(v));
+	fprintf(stderr, "what %s brought is not in the trace, which was recorded with --order: ", sr_verdict_name(v, c->report.found));
+	if (c->whole_job)
+		fputs("none of the ranks has produced it in this replay; record without --order\n", stderr);
+	else
+		fprintf(stderr,
+			"replay all ranks together, not one alone and not with --transport none; or first make a detailed trace: sreplay "
+			"replay --record-ranks %s -o DETAIL.srec\n",
+			sr_verdict_rank(v));
 	say_value(v, &c->report);
 }
 
