@@ -7,41 +7,17 @@
 #include "logd/base/page.h"
 #include "shim/memory/room.h"
 #include "shim/replay/group/own.h"
+#include "shim/replay/group/page_writes.h"
 #include "shim/replay/group/search.h"
 
-#define PAGES   (1u << 18) /* a power of two; pages of a member that are written to */
 #define ENTRIES 16384      /* writes that a candidate may consist of */
 #define UNKNOWN 1024       /* of these in one page, not known to have been before: the first ones */
 #define UNSEEN  1024       /* known to have been before, and not found yet: so many count for no layer */
-#define LAYERS  4          /* so many writes over each byte are gathered that an earlier READ has found */
 #define WRITERS 64
 #define TRIES   4096
 #define MIXED   65536 /* ... of those where each writer has what is known or what was seen, and one any other cut */
 #define PAIRS   262144 /* ... of those where two writers have any cut, and the others what was seen */
 #define FIRST   8 /* candidates, while other members may still write what is looked for */
-
-/*
- * The writes into each page, from the latest on: chains of numbers of the history, in which 0 ends a chain.  A number's
- * place here is that of its entry in the history.
- */
-struct link {
-	uint64_t before;
-	uint16_t from, end; /* in the page */
-};
-
-struct head {
-	uint64_t page; /* 0: free */
-	uint64_t last;
-	uint8_t *written; /* how often each of its bytes was, LAYERS at most */
-};
-
-struct index {
-	uint64_t indexed; /* so many writes are in it */
-	struct head heads[PAGES];
-	uint8_t *counts; /* of pages: what is left of a mapping */
-	uint32_t counts_n;
-	struct link links[SR_GROUP_WRITES];
-};
 
 struct entry {
 	uint64_t number, weight, at;
@@ -50,8 +26,10 @@ struct entry {
 	bool known;
 };
 
+/* A member, or one of its queue pairs. */
 struct writer {
 	int32_t member;
+	uint32_t queue; /* of its latest */
 	uint32_t n, known; /* its entries; of these, known to have been before */
 	uint32_t seen;     /* ... and found by an earlier READ */
 	uint32_t least, base, most; /* of these are tried, those next to `base` first */
@@ -60,7 +38,7 @@ struct writer {
 
 /* Mapped, because the library's image has to stay small.  sr_group_lock guards it. */
 static struct table {
-	struct index *of[SR_GROUP_MEMBERS];
+	struct sr_page_writes *of[SR_GROUP_MEMBERS];
 	struct entry entries[ENTRIES];
 	struct entry sorting[ENTRIES];
 	uint64_t unknown[UNKNOWN];
@@ -71,7 +49,7 @@ static struct table {
 
 struct search {
 	const struct sr_read_again *r;
-	struct index *index;
+	struct sr_page_writes *index;
 	uint8_t *bytes;
 	uint64_t knows[SR_GROUP_MEMBERS];
 	uint32_t n; /* entries */
@@ -80,6 +58,8 @@ struct search {
 	uint32_t touched; /* bytes that entries have */
 	uint32_t writers;
 	struct writer writer[WRITERS];
+	bool by_queue; /* each queue pair is a writer */
+	bool queues;   /* else: a member has several */
 	const struct entry *top; /* the candidate has it over all others; NULL: in its place */
 	uint32_t tries, most; /* candidates: so far, and at most */
 };
@@ -89,81 +69,25 @@ static bool begin(uint32_t member)
 	if (!table)
 		table = sr_map_zeroed(sizeof(*table));
 	if (table && !table->of[member])
-		table->of[member] = sr_map_zeroed(sizeof(struct index));
+		table->of[member] = sr_page_writes_new();
 	return table && table->of[member];
-}
-
-/* ------------------------------------------------------------ the history by page */
-
-static struct link *link_of(struct index *x, uint64_t number)
-{
-	return &x->links[number % SR_GROUP_WRITES];
-}
-
-static struct head *head_of(struct index *x, uint64_t page)
-{
-	uint32_t at = (uint32_t)((page / PAGE * 0x9e3779b97f4a7c15ull) >> 40) % PAGES;
-
-	for (uint32_t i = 0; i < PAGES; i++, at = (at + 1) % PAGES)
-		if (!x->heads[at].page || x->heads[at].page == page)
-			return &x->heads[at];
-	return NULL;
-}
-
-/* Counts of a page's bytes, all 0; NULL: no memory. */
-static uint8_t *new_counts(struct index *x)
-{
-	const uint32_t pages = 256;
-
-	if (!x->counts_n) {
-		x->counts = sr_map_zeroed(pages * PAGE);
-		x->counts_n = x->counts ? pages : 0;
-	}
-	return x->counts_n ? x->counts + PAGE * --x->counts_n : NULL;
-}
-
-static void count_written(uint8_t *written, const struct link *l)
-{
-	for (uint32_t i = l->from; i < l->end; i++)
-		written[i] += written[i] < LAYERS;
-}
-
-static void add_link(struct index *x, const struct sr_group_write *w, uint64_t number)
-{
-	struct head *h = head_of(x, sr_page_down(w->addr));
-
-	if (!h || sr_group_is_no_change(w->kind) || (!h->page && !(h->written = new_counts(x))))
-		return;
-	h->page = sr_page_down(w->addr);
-	*link_of(x, number) = (struct link){
-	    .before = h->last, .from = (uint16_t)(w->addr % PAGE), .end = (uint16_t)(w->addr % PAGE + w->length)};
-	count_written(h->written, link_of(x, number));
-	h->last = number;
-}
-
-static void take_in(struct index *x, uint32_t member)
-{
-	uint64_t writes = sr_history_writes(member);
-	struct sr_group_write w[32];
-
-	while (x->indexed < writes) {
-		uint32_t n = sr_history_read(member, x->indexed + 1, w, 32);
-
-		for (uint32_t i = 0; i < n && x->indexed < writes; i++)
-			add_link(x, &w[i], ++x->indexed);
-	}
 }
 
 /* -------------------------------------------------------------- what was written there */
 
-static int writer_of(struct search *s, int32_t member)
+static int writer_of(struct search *s, const struct sr_group_origin *o)
 {
-	for (uint32_t i = 0; i < s->writers; i++)
-		if (s->writer[i].member == member)
-			return (int)i;
+	for (uint32_t i = 0; i < s->writers; i++) {
+		struct writer *w = &s->writer[i];
+
+		if (w->member != o->member || (s->by_queue && w->queue != o->queue))
+			continue;
+		s->queues = s->queues || w->queue != o->queue;
+		return (int)i;
+	}
 	if (s->writers == WRITERS)
 		return -1;
-	s->writer[s->writers] = (struct writer){.member = member};
+	s->writer[s->writers] = (struct writer){.member = o->member, .queue = o->queue};
 	return (int)s->writers++;
 }
 
@@ -188,7 +112,7 @@ static void add(struct search *s, const struct sr_group_write *w, uint64_t numbe
 	uint64_t begin = w->addr > r->addr ? w->addr : r->addr;
 	uint64_t end = w->addr + w->length < r->addr + r->length ? w->addr + w->length : r->addr + r->length;
 	struct entry *e = &table->entries[s->n];
-	int of = w->kind == SR_GROUP_ATOMIC || begin >= end || s->n == ENTRIES ? -1 : writer_of(s, w->origin.member);
+	int of = w->kind == SR_GROUP_ATOMIC || begin >= end || s->n == ENTRIES ? -1 : writer_of(s, &w->origin);
 
 	if (of < 0)
 		return;
@@ -204,7 +128,7 @@ static void add(struct search *s, const struct sr_group_write *w, uint64_t numbe
 		count_layers(s, e);
 }
 
-/* Of each byte as many as were ever written there, and LAYERS at most. */
+/* Of each byte as many as were ever written there, and SR_PAGE_LAYERS at most. */
 static void want_layers(struct search *s, uint64_t page, const uint8_t *written)
 {
 	uint64_t from = page > s->r->addr ? page : s->r->addr, end = s->r->addr + s->r->length;
@@ -218,13 +142,13 @@ static void want_layers(struct search *s, uint64_t page, const uint8_t *written)
 static void gather_page(struct search *s, uint64_t page)
 {
 	uint32_t member = s->r->member;
-	struct head *h = head_of(s->index, page);
-	uint64_t number = h && h->page ? h->last : 0, unknown = 0;
+	const struct sr_page_head *h = sr_page_writes_to(s->index, page);
+	uint64_t number = h ? h->last : 0, unknown = 0;
 	uint64_t end = s->r->addr + s->r->length - page;
 
-	want_layers(s, page, h && h->page ? h->written : NULL);
-	while (number && number + SR_GROUP_WRITES > s->index->indexed && s->left) {
-		const struct link *l = link_of(s->index, number);
+	want_layers(s, page, h ? h->written : NULL);
+	while (number && sr_page_writes_have(s->index, number) && s->left) {
+		const struct sr_page_link *l = sr_page_link(s->index, number);
 		struct sr_group_write w;
 
 		if (l->from < end && s->r->addr < page + l->end && sr_history_read(member, number, &w, 1)) {
@@ -306,7 +230,7 @@ static void limit_in_order(struct search *s)
 	}
 }
 
-/* A writer may have several queue pairs. */
+/* What is known of the order of earlier READs is of members, and not of their queue pairs. */
 static void limit_by_entries(struct search *s)
 {
 	for (uint32_t i = 0; i < s->writers; i++) {
@@ -555,17 +479,30 @@ static bool try_tops(struct search *s)
 	return found;
 }
 
+static bool try_any(struct search *s)
+{
+	return try_both(s) || (s->most == TRIES && (try_tops(s) || try_mixed(s) || try_pairs(s)));
+}
+
+static bool find_by_writers(struct search *s)
+{
+	gather(s);
+	limit_in_order(s);
+	if (try_any(s))
+		return true;
+	limit_by_entries(s);
+	return s->by_queue ? try_any(s) : try_both(s);
+}
+
+/* What a member posted to another queue pair may have landed before what it had posted earlier. */
 static bool find(struct search *s)
 {
 	bool found;
 
-	gather(s);
-	limit_in_order(s);
-	found = try_both(s) || (s->most == TRIES && (try_tops(s) || try_mixed(s) || try_pairs(s)));
-	if (!found) {
-		limit_by_entries(s);
-		found = try_both(s);
-	}
+	s->by_queue = s->queues = false;
+	found = find_by_writers(s);
+	s->by_queue = s->queues;
+	found = found || (s->by_queue && find_by_writers(s));
 	if (found)
 		note_seen(s);
 	return found;
@@ -577,7 +514,7 @@ static bool find_again(void *search)
 {
 	struct search *s = search;
 
-	take_in(s->index, s->r->member);
+	sr_page_writes_take_in(s->index, s->r->member);
 	return find(s);
 }
 

@@ -117,6 +117,36 @@ static void beside(void)
 	}
 }
 
+/* The same, found by a third rank's READ, in the middle of it. */
+static void read_beside(void)
+{
+	char *in = pgas_shared(BYTES), *out = pgas_private(BYTES), *fetched = pgas_private(BYTES);
+	const uint64_t to = remote(next(), in);
+	struct ibv_sge sge[3] = {{(uintptr_t)out, 1500, pgas.private.mr->lkey},
+				 {(uintptr_t)out + 1500, 900, pgas.private.mr->lkey},
+				 {(uintptr_t)out + 2400, 300, pgas.private.mr->lkey}},
+		       all = {(uintptr_t)fetched, BYTES, pgas.private.mr->lkey};
+
+	connect_to_all(2);
+	pgas_barrier();
+	for (long r = 0; r < rounds; r++) {
+		fill(out, BYTES);
+		for (int i = 0; i < 4; i++) {
+			struct ibv_sge *s = i < 3 ? &sge[i] : &all;
+			const uint64_t from = remote(previous(), in);
+			struct ibv_send_wr *bad, wr = {.sg_list = s, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+						       .opcode = i < 3 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+						       .wr.rdma = {i < 3 ? to + (s->addr - sge[0].addr) : from, pgas.peers[i < 3 ? next() : previous()].rkey}};
+
+			if (ibv_post_send(qps[i % 2][i < 3 ? next() : previous()], &wr, &bad))
+				pgas_fail("cannot post");
+		}
+		for (int i = 0; i < 4; i++)
+			await();
+		take(fetched, BYTES);
+	}
+}
+
 /* Atomics and a READ whose results come to the same place, and of which only the last says that it has ended. */
 static void overlaid(void)
 {
@@ -384,7 +414,7 @@ static void full(void)
 	pthread_join(thread, NULL);
 }
 
-static const struct pgas_case cases[] = {{"beside", beside}, {"overlaid", overlaid}, {"unasked", unasked}, {"empty", empty}, {"posters", posters}, {"full", full}, {"deregistered", deregistered}};
+static const struct pgas_case cases[] = {{"beside", beside}, {"read-beside", read_beside}, {"overlaid", overlaid}, {"unasked", unasked}, {"empty", empty}, {"posters", posters}, {"full", full}, {"deregistered", deregistered}};
 
 int main(int argc, char **argv)
 {
