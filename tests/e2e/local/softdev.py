@@ -30,6 +30,8 @@ GROUPS = {
     "fib": ([], 8, "0,3"),
 }
 
+INFINIBAND = ["infiniband-rc", "infiniband-ud"]
+
 
 def between(tap, name):
     status, out, err = run([SOFTDEV, "-n", "2", "--", os.path.join(PROGRAMS, "between"), name], SECONDS)
@@ -67,6 +69,19 @@ def large_message(tap, directory):
         tap.ok(status == 0 and "0 divergences: exact" in err, "... and replayed: rank " + rank, err)
 
 
+def over_infiniband(tap, directory, transport):
+    """Its queue pairs have LIDs for addresses, and no GIDs: their group replays, too."""
+    trace = os.path.join(directory, transport + ".srec")
+    side = "%s record -q -o %s --rank %%d -- ibv_%s_pingpong -d soft0 -n 100" % (SREPLAY, trace, transport)
+    status, out, err = run([SOFTDEV, "-l", "infiniband", "--", "sh", "-c", "%s & sleep 0.5; %s 127.0.0.1; wait" % (side % 0, side % 1)],
+                           SECONDS)
+    tap.ok(status == 0 and b"LID 0x0001" in out and b"GID ::" in out, "%s over InfiniBand is recorded" % transport,
+           "%s\n%s" % (out.decode(), err))
+    status, _, err = run([SREPLAY, "replay", trace], SECONDS)
+    tap.ok(status == 0 and err.count("0 divergences: exact") == 2 and err.count("bytes entered from the group, 0 from outside") == 2,
+           "... and its group replays exactly", err)
+
+
 def idle(tap):
     status, _, err = run([SOFTDEV, "-v", "--", "sleep", "2"], SECONDS)
     used = re.search(r"which used ([\d.]+) s of CPU", err)
@@ -76,12 +91,14 @@ def idle(tap):
 def main():
     tap = Tap()
     before = set(glob.glob("/dev/shm/softdev-*"))
-    names = sys.argv[1:] or names_of(tap, os.path.join(PROGRAMS, "between")) + list(GROUPS)
+    names = sys.argv[1:] or names_of(tap, os.path.join(PROGRAMS, "between")) + list(GROUPS) + INFINIBAND
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         for name in names:
             if name == "large-message":
                 large_message(tap, directory)
+            elif name.startswith("infiniband-"):
+                over_infiniband(tap, directory, name[len("infiniband-"):])
             elif name in GROUPS:
                 group(tap, directory, name)
             else:

@@ -179,8 +179,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 		return;
 	building(local)->remote_qpn = qpn;
 	building(local)->remote_qkey = qkey;
-	building(local)->dgid = to->attr.grh.dgid;
-	building(local)->sgid_index = to->attr.grh.sgid_index;
+	sd_address(building(local), to);
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)

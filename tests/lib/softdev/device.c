@@ -149,7 +149,9 @@ static int query_port_ex(struct ibv_context *context, uint8_t port, struct ibv_p
 	    .active_width = 2,
 	    .active_speed = 32,
 	    .phys_state = 5,
-	    .link_layer = IBV_LINK_LAYER_ETHERNET,
+	    .link_layer = sd_fabric->infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET,
+	    .lid = sd_lid(),
+	    .sm_lid = sd_lid(),
 	};
 
 	if (port != 1)
@@ -188,7 +190,7 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
 {
 	struct ibv_gid_entry e = {.gid_index = index,
 				  .port_num = port,
-				  .gid_type = IBV_GID_TYPE_ROCE_V2,
+				  .gid_type = sd_fabric->infiniband ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2,
 				  .ndev_ifindex = INTERFACE};
 
 	if (flags || size < sizeof(e.gid))

@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The value of SOFTDEV_LINK that makes the device one of InfiniBand. */
+#define SD_INFINIBAND "infiniband"
+
 /* Makes the fabric in this directory, and what its processes connect to.  0, or -errno. */
 int sd_driver_begin(const char *directory);
 

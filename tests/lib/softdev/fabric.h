@@ -128,7 +128,9 @@ struct sd_send {
 		};
 		union ibv_gid dgid; /* UD */
 	};
-	uint32_t remote_qpn, remote_qkey, remote_srqn, sgid_index;
+	uint32_t remote_qpn, remote_qkey, remote_srqn;
+	uint8_t sgid_index;
+	bool is_global; /* UD: the datagram has a global header */
 	/* When it takes effect at the peer, and when its completion is here. */
 	uint64_t effect, done;
 	/* After its effect: the completion, and what an atomic found. */
@@ -218,6 +220,8 @@ struct sd_fabric {
 	/* The model of time. */
 	uint64_t latency;
 	uint64_t bytes_per_us; /* 0: no limit */
+
+	bool infiniband; /* its link: ports have a LID, and datagrams need no global header */
 
 	uint64_t random_state; /* 0: requests are executed in order of their times */
 	uint64_t next_due;     /* of all active queue pairs; no later than that */
@@ -311,6 +315,12 @@ static inline uint64_t sd_round_up(uint64_t bytes)
 /* The port's addresses, by index. */
 #define SD_GIDS 2
 extern const union ibv_gid sd_gids[SD_GIDS];
+
+/* The port's LID, which is also its subnet manager's; ethernet has none. */
+static inline uint16_t sd_lid(void)
+{
+	return sd_fabric->infiniband ? 1 : 0;
+}
 
 /* ---- events.c ---- */
 

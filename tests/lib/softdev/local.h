@@ -152,6 +152,14 @@ struct ibv_mw *sd_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int sd_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int sd_dealloc_mw(struct ibv_mw *mw);
 /* What a request to bind a memory window says of it. */
+/* To where a datagram goes; there is one port, so its LID leads nowhere else. */
+static inline void sd_address(struct sd_send *s, const struct sd_ah *to)
+{
+	s->dgid = to->attr.grh.dgid;
+	s->sgid_index = to->attr.grh.sgid_index;
+	s->is_global = to->attr.is_global;
+}
+
 void sd_copy_bind(struct sd_send *s, uint32_t rkey, const struct ibv_mw_bind_info *info);
 
 void sd_objects_add_operations(struct verbs_context *verbs);

@@ -140,7 +140,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct sd_ah *ah;
 
-	if (!attr->is_global || attr->port_num > 1 || attr->grh.sgid_index > 1)
+	if ((!attr->is_global && !sd_fabric->infiniband) || attr->port_num > 1 || attr->grh.sgid_index > 1)
 		return sd_refuse(EINVAL);
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)

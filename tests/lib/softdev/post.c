@@ -79,8 +79,7 @@ static void copy_operation(struct sd_send *s, const struct ibv_send_wr *wr, uint
 
 		s->remote_qpn = wr->wr.ud.remote_qpn;
 		s->remote_qkey = wr->wr.ud.remote_qkey;
-		s->dgid = ah->attr.grh.dgid;
-		s->sgid_index = ah->attr.grh.sgid_index;
+		sd_address(s, ah);
 	} else if (type == IBV_QPT_XRC_SEND) {
 		s->remote_srqn = wr->qp_type.xrc.remote_srqn;
 	}

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "driver.h"
 #include "fabric.h"
 #include "raw.h"
 
@@ -34,11 +35,12 @@ static void *thread(void *unused);
 void sd_read_settings(void)
 {
 	const char *seed = getenv("SOFTDEV_SEED"), *by_thread = getenv("SOFTDEV_THREAD"),
-		   *time = getenv("SOFTDEV_TIME");
+		   *time = getenv("SOFTDEV_TIME"), *link = getenv("SOFTDEV_LINK");
 	struct sd_fabric *f = sd_fabric;
 	pthread_t t;
 	char *end;
 
+	f->infiniband = link && !strcmp(link, SD_INFINIBAND);
 	if (time && strcmp(time, "none")) {
 		f->latency = strtoull(time, &end, 0);
 		f->bytes_per_us = *end == ',' ? strtoull(end + 1, NULL, 0) : 0;

@@ -20,7 +20,7 @@
 struct options {
 	int ranks;
 	bool many; /* -n was given */
-	const char *time, *seed, *libraries, *preload;
+	const char *time, *seed, *link, *libraries, *preload;
 	bool report;
 	char **command;
 };
@@ -33,6 +33,7 @@ static const struct argp_option option_table[] = {
      "are executed at once",
      0},
     {"seed", 's', "N", 0, "execute requests in random order, with random pauses", 0},
+    {"link", 'l', "LINK", 0, "infiniband, whose ports have addresses of their own (LIDs), or ethernet (default)", 0},
     {"report", 'v', NULL, 0, "say at the end what the driver process did, and its CPU time", 0},
     {"libraries", 'L', "DIR", 0, "where our libibverbs.so.1 is", 0},
     {"preload", 'P', "FILE", 0, "a library to preload", 0},
@@ -55,6 +56,11 @@ static error_t take_option(int key, char *value, struct argp_state *state)
 		return 0;
 	case 's':
 		o->seed = value;
+		return 0;
+	case 'l':
+		if (strcmp(value, SD_INFINIBAND) && strcmp(value, "ethernet"))
+			argp_error(state, "-l %s: the link is infiniband or ethernet", value);
+		o->link = strcmp(value, SD_INFINIBAND) ? NULL : value;
 		return 0;
 	case 'v':
 		o->report = true;
@@ -176,6 +182,8 @@ static int run(const struct options *o, const char *directory)
 	setenv("SOFTDEV_TIME", o->time, 1);
 	if (o->seed)
 		setenv("SOFTDEV_SEED", o->seed, 1);
+	if (o->link)
+		setenv("SOFTDEV_LINK", o->link, 1);
 	setenv("SOFTDEV_FABRIC", directory, 1);
 	err = sd_driver_begin(directory);
 	if (err) {

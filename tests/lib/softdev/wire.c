@@ -283,8 +283,10 @@ static void fill_received(struct ibv_wc *wc, const struct sd_send *s, const stru
 	if (s->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
 		wc->opcode = IBV_WC_RECV_RDMA_WITH_IMM;
 	if (qp->type == IBV_QPT_UD) {
-		wc->wc_flags |= IBV_WC_GRH;
+		if (s->is_global)
+			wc->wc_flags |= IBV_WC_GRH;
 		wc->src_qp = qp->number;
+		wc->slid = sd_lid();
 	}
 }
 
@@ -313,7 +315,10 @@ static int scatter(const struct sd_recv *r, const struct sd_qp *peer, uint32_t p
 	if (!resolve(&to, peer, pd, r->sge, r->num_sge, length + header, IBV_ACCESS_LOCAL_WRITE))
 		return IBV_WC_LOC_PROT_ERR;
 	if (header) {
-		make_header(grh, s, length);
+		if (s->is_global)
+			make_header(grh, s, length);
+		else
+			memset(grh, 0, sizeof(grh));
 		take_span(&before, grh, header);
 		sd_copy(&to, &before);
 	}

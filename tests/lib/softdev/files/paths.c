@@ -33,13 +33,15 @@ static const char *const served[] = {
 static const char *find_tree(void)
 {
 	static char path[SF_ROOM]; /* two threads that are the first write the same bytes */
+	const char *link = getenv("SOFTDEV_LINK");
 	Dl_info here;
 	int length;
 
 	if (!getenv("SOFTDEV_FABRIC") || !dladdr((void *)find_tree, &here))
 		return "";
 	length = (int)(strrchr(here.dli_fname, '/') - here.dli_fname);
-	return snprintf(path, sizeof(path), "%.*s/tree", length, here.dli_fname) < (int)sizeof(path) ? path : "";
+	length = snprintf(path, sizeof(path), "%.*s/tree%s%s", length, here.dli_fname, link ? "." : "", link ? link : "");
+	return length < (int)sizeof(path) ? path : "";
 }
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tree.c DIRECTORY: makes the files that a kernel with the device soft0 would have in sysfs and
+ * tree.c DIRECTORY [infiniband]: makes the files that a kernel with the device soft0 would have in sysfs and
  * /dev. Their contents have the form of the kernel's files for a Soft-RoCE device. Runs when
  * libsoftdev_files.so is built.
  */
@@ -29,18 +29,13 @@ static const struct file {
     {INFINIBAND "/uevent", "NAME=soft0"},
     {PORT "/state", "4: ACTIVE"},
     {PORT "/phys_state", "5: LinkUp"},
-    {PORT "/link_layer", "Ethernet"},
     {PORT "/rate", "100 Gb/sec (4X EDR)"},
     {PORT "/cap_mask", "0x04010000"},
-    {PORT "/lid", "0x0"},
     {PORT "/lid_mask_count", "0"},
-    {PORT "/sm_lid", "0x0"},
     {PORT "/sm_sl", "0"},
     {PORT "/pkeys/0", "0xffff"},
     {PORT "/gids/0", "fe80:0000:0000:0000:0000:00ff:fe00:0002"},
     {PORT "/gids/1", "0000:0000:0000:0000:0000:ffff:7f00:0001"},
-    {PORT "/gid_attrs/types/0", "RoCE v2"},
-    {PORT "/gid_attrs/types/1", "RoCE v2"},
     {PORT "/gid_attrs/ndevs/0", "lo"},
     {PORT "/gid_attrs/ndevs/1", "lo"},
     {VERBS "/abi_version", "2"},
@@ -51,6 +46,22 @@ static const struct file {
     {RDMA_CM "/abi_version", "4"},
     {RDMA_CM "/dev", "10:124"},
     {RDMA_CM "/uevent", "MAJOR=10\nMINOR=124\nDEVNAME=infiniband/rdma_cm\nDEVMODE=0666"},
+};
+
+static const struct file of_ethernet[] = {
+    {PORT "/link_layer", "Ethernet"},
+    {PORT "/lid", "0x0"},
+    {PORT "/sm_lid", "0x0"},
+    {PORT "/gid_attrs/types/0", "RoCE v2"},
+    {PORT "/gid_attrs/types/1", "RoCE v2"},
+};
+
+static const struct file of_infiniband[] = {
+    {PORT "/link_layer", "InfiniBand"},
+    {PORT "/lid", "0x1"},
+    {PORT "/sm_lid", "0x1"},
+    {PORT "/gid_attrs/types/0", "IB/RoCE v1"},
+    {PORT "/gid_attrs/types/1", "IB/RoCE v1"},
 };
 
 /*
@@ -111,14 +122,26 @@ static int make_link(const char *path, const char *target)
 	return symlink(target, path) && errno != EEXIST ? -errno : 0;
 }
 
+static int make_all(const char *directory, const struct file *f, size_t n, int (*make_one)(const char *, const char *))
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++)
+		err = make(directory, &f[i], make_one);
+	return err;
+}
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 int main(int argc, char **argv)
 {
-	int err = argc == 2 ? 0 : -EINVAL;
+	int err = argc < 2 ? -EINVAL : make_all(argv[1], files, COUNT(files), write_file);
 
-	for (size_t i = 0; !err && i < sizeof(files) / sizeof(files[0]); i++)
-		err = make(argv[1], &files[i], write_file);
-	for (size_t i = 0; !err && i < sizeof(links) / sizeof(links[0]); i++)
-		err = make(argv[1], &links[i], make_link);
+	if (!err)
+		err = argc == 2 ? make_all(argv[1], of_ethernet, COUNT(of_ethernet), write_file)
+				: make_all(argv[1], of_infiniband, COUNT(of_infiniband), write_file);
+	if (!err)
+		err = make_all(argv[1], links, COUNT(links), make_link);
 	if (err)
 		fprintf(stderr, "tree: %s\n", strerror(-err));
 	return err ? 1 : 0;
