@@ -10,8 +10,8 @@
  * The order is right because of where a number is drawn:
  *     A call that lets others continue (post_send, write, unlock, sem_post) draws before the
  *     real call: whatever others see of it has a higher number.
- *     Of posts, peers see the order: one at a time draws and posts (SR_ORDER_POSTS), if threads run one at a time.
- *     In the same way, one at a time polls and draws (SR_ORDER_POLLS): completions have an order of their own.
+ *     Of posts, peers see the order: one at a time draws and posts to a queue (SR_ORDER_POSTS).  In the same way, one at
+ *     a time polls and draws (SR_ORDER_POLLS): completions have an order of their own.
  *     A call that sees what others did (poll_cq, read, taking a lock) draws after the real
  *     call: whatever it saw has a lower number.
  *     A call that does both, or about which calls.def says nothing, draws twice.

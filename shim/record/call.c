@@ -24,6 +24,7 @@
 #include "shim/record/creating.h"
 #include "shim/record/cycle.h"
 #include "shim/record/emit.h"
+#include "shim/record/queue_order.h"
 #include "shim/record/serial.h"
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
@@ -75,6 +76,7 @@ struct recording {
 	bool in_vain; /* what it is to read is no memory: the kernel says so, and nobody else looks at it */
 	uint32_t writes; /* no other thread writes to the file now (write_order.h); 0: it may */
 	struct sr_creation creation; /* of a call that makes a thread */
+	struct sr_lock *queue; /* of a post or a poll, beside other threads */
 };
 
 /* How the process's threads run when a call is made; a constant wherever it is compiled. */
@@ -117,20 +119,9 @@ static void let_commute(struct sr_thread *t, enum sr_call_number n, const uint64
 		sr_commutes_pass(t, n == SR_CALL_sreplay_on_commutative);
 }
 
-/* Has another thread begun a batch of posts or polls there?  The provider makes this one wait for its end. */
-static bool is_taken(enum sr_call_number n, const uint64_t *a)
+INLINE bool is_of_queue(const struct sr_call_desc *d)
 {
-	switch (n) {
-	case SR_CALL_post_send:
-	case SR_CALL_bind_mw:
-	case SR_CALL_wr_start:
-		return sr_qp_is_taken((struct ibv_qp *)a[0]);
-	case SR_CALL_poll_cq:
-	case SR_CALL_start_poll:
-		return sr_cq_is_taken((const struct ibv_cq *)a[0]);
-	default:
-		return false;
-	}
+	return d->order & (SR_ORDER_POSTS | SR_ORDER_POLLS);
 }
 
 INLINE void begin(struct recording *r, void *site, const enum threads how)
@@ -146,8 +137,8 @@ INLINE void begin(struct recording *r, void *site, const enum threads how)
 		sr_picks_stop();
 	if (how == SERIAL)
 		sr_serial_arrive(t, site);
-	if (how == SERIAL && r->d->order & (SR_ORDER_POSTS | SR_ORDER_POLLS) && __builtin_expect(is_taken(r->n, r->a), 0))
-		sr_serial_await(t, is_taken, r->n, r->a);
+	if (how == SERIAL && is_of_queue(r->d))
+		sr_queue_await_batch(t, r->n, r->a);
 	if (how == SERIAL && r->n == SR_CALL_openmp_leaves)
 		t->run_token.site |= SR_PHASE_KNOWN;
 	b->len = 0;
@@ -160,6 +151,8 @@ INLINE void begin(struct recording *r, void *site, const enum threads how)
 		sr_regions_call_begins(r->d, r->a, r->pinned);
 	if (how == ALONE)
 		return;
+	if (how == PARALLEL && is_of_queue(r->d))
+		r->queue = sr_queue_lock(r->n, r->a);
 	if (r->d->order & SR_ORDER_ENTRY)
 		r->order[r->head.orders++] = sr_draw_event();
 	t->signals.call_entry = r->head.orders ? r->order[0] : 0;
@@ -186,7 +179,7 @@ INLINE void draw_return(struct recording *r, const enum threads how)
 	if (event) {
 		sr_idle_polls_forget(r->t);
 		r->order[r->head.orders++] = event;
-	} else if (how != ALONE && r->d->order & SR_ORDER_RETURN && !nothing && !(how == SERIAL && r->d->order & SR_ORDER_POLLS))
+	} else if (how != ALONE && r->d->order & SR_ORDER_RETURN && !nothing && !(r->d->order & SR_ORDER_POLLS))
 		r->order[r->head.orders++] = sr_draw_event();
 }
 
@@ -343,23 +336,20 @@ static uint64_t __attribute__((noinline)) invoke_cancellable(struct recording *r
 
 /* ----------------------------------------------------------------- a call */
 
-/* A post or a poll never waits for another thread here (is_taken()). */
-INLINE bool keeps_token(const struct sr_call_desc *d)
-{
-	return d->order & (SR_ORDER_POSTS | SR_ORDER_POLLS);
-}
-
 /*
  * Behind a post, which has its number, or a poll, which gets it here: others may wait until this thread lets them run, which
  * posts until there is room, or polls until another one has posted.
  */
-INLINE void release_behind(struct recording *r)
+INLINE void leave_queue(struct recording *r, const enum threads how)
 {
 	const bool polls = r->d->order & SR_ORDER_POLLS, nothing = polls && sr_found_nothing(r->d, r->head.result, r->head.error);
 
 	if (polls && !nothing)
 		r->order[r->head.orders++] = sr_draw_event();
-	sr_serial_release(r->t, nothing ? sr_serial_releasing(r->t, r->d, false) : SR_TOKEN_BRIEFLY);
+	if (how == SERIAL)
+		sr_serial_release(r->t, nothing ? sr_serial_releasing(r->t, r->d, false) : SR_TOKEN_BRIEFLY);
+	else
+		sr_unlock(r->queue);
 }
 
 /* Makes the real call. Its errno is at *error, where the program expects `saved`. */
@@ -367,7 +357,7 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 {
 	struct sr_thread *t = r->t;
 	const struct sr_call_desc *d = r->d;
-	const bool keeps = how == SERIAL && keeps_token(d);
+	const bool keeps = how != ALONE && is_of_queue(d);
 	uint64_t result;
 
 	t->heap = SR_HEAP_LIBRARY;
@@ -396,7 +386,7 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	t->inside_rdmacm = false;
 	t->heap = SR_HEAP_SHIM;
 	if (keeps)
-		release_behind(r);
+		leave_queue(r, how);
 	if (how != ALONE && r->writes)
 		sr_write_returned(r->writes, t->number);
 }

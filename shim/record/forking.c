@@ -20,6 +20,7 @@
 #include "shim/files/write_order.h"
 #include "shim/process/verbs_users.h"
 #include "shim/record/creating.h"
+#include "shim/record/queue_order.h"
 #include "shim/record/ending.h"
 #include "shim/record/heap_runs.h"
 #include "shim/record/introduce.h"
@@ -108,6 +109,7 @@ static void be_alone(struct sr_thread *t)
 	sr_record_heap_free();
 	sr_outputs_forget(t);
 	sr_creations_forget();
+	sr_queues_forget();
 	sr_writes_forget(t);
 	if (sr_serial && sr_threaded)
 		sr_token_forget_others(&t->run_token);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/record/serial.h"
 
-#include "logd/base/rawsys.h"
 #include "shim/record/creating.h"
 #include "shim/record/notes.h"
 #include "shim/record/streams.h"
@@ -67,23 +66,6 @@ void sr_serial_regains(struct sr_thread *t, const struct sr_call_desc *d)
 	/* Within another call more may follow, for which the token must be released. */
 	if (t->makes == d && !t->ended && sr_token_is_released(&t->run_token))
 		t->regained = sr_serial_regain(t);
-}
-
-#define AWAIT_NS 20000
-
-void sr_serial_await(struct sr_thread *t, bool (*is_so)(enum sr_call_number n, const uint64_t *a), enum sr_call_number n, const uint64_t *a)
-{
-	static const struct timespec a_moment = {.tv_nsec = AWAIT_NS};
-	uint64_t event;
-
-	while (!t->ended && is_so(n, a)) {
-		sr_serial_release(t, SR_TOKEN_AWAY);
-		while (is_so(n, a))
-			sr_sys_nanosleep(&a_moment);
-		event = sr_serial_regain(t);
-		if (event)
-			sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_ACQUIRED, .event = event});
-	}
 }
 
 void sr_serial_run_again(struct sr_thread *t)

@@ -109,9 +109,6 @@ static inline void sr_serial_release(struct sr_thread *t, enum sr_token_releasin
 		sr_token_release(&t->run_token, how);
 }
 
-/* Waits until this is so no more, without the token: other threads run, before the thread's next call begins. */
-void sr_serial_await(struct sr_thread *t, bool (*is_so)(enum sr_call_number n, const uint64_t *a), enum sr_call_number n, const uint64_t *a);
-
 /* Operations of the engine. */
 void sr_serial_thread_begins(struct sr_thread *t);
 void sr_serial_releases(struct sr_thread *t);

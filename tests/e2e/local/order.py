@@ -230,11 +230,12 @@ def overlaid(tap, directory):
 
 
 def shared_queues(tap, directory):
-    """Recorded by value: extract.py does the same with --order."""
+    """Recorded by value, or by threads that run at the same time: extract.py does the rest."""
     for case in ("one", "two", "builders", "extended", "shared-receives"):
-        trace, outputs, problem = record(directory, "queues-" + case, 2, ["shared_queues", case], "--clocks")
-        problem = problem or exact(directory, trace, outputs)
-        tap.ok(not problem, "threads share queues, %s; the ranks replay exactly, recorded by value" % case, problem)
+        for n, options in enumerate(("--clocks", "--order --threads=parallel")):
+            trace, outputs, problem = record(directory, "queues-%s-%d" % (case, n), 2, ["shared_queues", case], options)
+            problem = problem or exact(directory, trace, outputs)
+            tap.ok(not problem, "threads share queues, %s; the ranks replay exactly, recorded with %s" % (case, options), problem)
 
 
 def without_plan(tap, directory):
