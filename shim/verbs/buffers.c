@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/verbs/buffers.h"
 
+#include "logd/base/checksum.h"
 #include "shim/memory/room.h"
+#include "shim/verbs/regions.h"
+#include "shim/verbs/wq.h"
 
 /* Buffers that share a place are taken for one. */
 #define PLACES_BITS 16
@@ -19,11 +22,30 @@ static _Atomic uint32_t *place_of(const struct sr_wqe *wqe)
 	return p ? &p[wqe->sge[0].addr * 0x9e3779b97f4a7c15ull >> (64 - PLACES_BITS)] : NULL;
 }
 
-void sr_buffers_post(const struct sr_wqe *wqe)
+/* Messages differ in their first bytes, or not at all. */
+#define BEGINNING 64
+
+/* 0: not known. */
+static uint64_t beginning_of(const struct sr_wqe *wqe)
+{
+	const struct ibv_sge *sge = wqe->sge;
+	uint32_t n = wqe->num_sge && sge->length < BEGINNING ? sge->length : BEGINNING;
+	const void *p = wqe->num_sge ? sr_mr_memory(wqe->wq->context, sge->lkey, sge->addr, n) : NULL;
+
+	return p && !sr_regions_is_near(p) ? sr_checksum(p, n, 0) : 0;
+}
+
+bool sr_buffers_are_untouched(const struct sr_wqe *wqe)
+{
+	return wqe->beginning && wqe->beginning == beginning_of(wqe);
+}
+
+void sr_buffers_post(struct sr_wqe *wqe)
 {
 	_Atomic uint32_t *place = place_of(wqe);
 	uint32_t was;
 
+	wqe->beginning = beginning_of(wqe);
 	if (!place)
 		return;
 	was = atomic_load_explicit(place, memory_order_relaxed);

@@ -258,20 +258,19 @@ static void abandon_fetches(struct sr_wq *wq, struct sr_received *received)
 #define ABANDONED_RECEIVES 32
 #define ABANDONED_BYTES    (128u << 10)
 
-/* Most of what is there the stream has already, and so a record is short.  With --order it has little of it: not recorded. */
+/* Most of what is there the stream has already, and so a record is short.  With --order it has little of it. */
 static void abandon_receives(struct sr_wq *wq, struct sr_received *received)
 {
 	struct sr_wqe *oldest[ABANDONED_RECEIVES];
 	uint64_t bytes = 0;
 	uint32_t n;
 
-	if (sr_leaves_out)
-		return;
 	sr_lock(&wq->posts);
 	sr_lock(&wq->done);
 	n = sr_wq_oldest_receives(wq, oldest, ABANDONED_RECEIVES);
 	for (uint32_t i = 0; i < n && (bytes += whole_list(oldest[i])) <= ABANDONED_BYTES; i++)
-		add_unproven(received, oldest[i]);
+		if (!sr_leaves_out || !sr_buffers_are_untouched(oldest[i]))
+			add_unproven(received, oldest[i]);
 	sr_unlock(&wq->done);
 	sr_unlock(&wq->posts);
 }

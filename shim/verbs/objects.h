@@ -135,6 +135,7 @@ struct sr_wqe {
 	uint64_t magic;
 	struct sr_wq *wq;
 	uint64_t number; /* in the order of the posts; 0: it was not posted */
+	uint64_t beginning; /* with --order: a checksum of what a receive's memory began with (buffers.h) */
 	enum sr_wqe_kind kind;
 	enum sr_wqe_role role;
 	bool stands;  /* READER: completes for the program's request in front of it */

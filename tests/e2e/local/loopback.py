@@ -147,6 +147,13 @@ class Alone(Case):
         return detail or "not those" in r.stderr or not re.search(r"entered from the group, 0 from outside", r.stderr) and r.stderr
 
 
+class InOrder(Alone):
+    """With --order."""
+
+    def run(self, prefix=()):
+        return super().run(list(prefix[:2]) + ["--order"] + list(prefix[2:]) if prefix else ())
+
+
 def threads_differ(directory, runs):
     """Threads that poll one completion queue each see their own completions: '' or what they said."""
     env = dict(os.environ, LD_LIBRARY_PATH=SOFTDEV)
@@ -233,6 +240,8 @@ def main():
                               ("file_region file", "reads of a file that peers write"), ("file_region file_in_memory", "the same in /dev/shm")):
             detail = Alone(directory, program).difference()
             tap.ok(not detail, "%s: bare, recorded and replayed alike, and all from the group" % what, detail)
+        detail = InOrder(directory, "abandoned").difference()
+        tap.ok(not detail, "messages in receives of queue pairs that end, with --order: bare, recorded and replayed alike", detail)
         detail = threads_differ(directory, THREAD_RUNS)
         tap.ok(not detail, "threads that poll one completion queue, recorded %d times" % THREAD_RUNS, detail)
         detail = untold(directory)
