@@ -41,7 +41,7 @@ static struct timespec short_while(uint32_t waiting)
 
 static _Atomic int32_t sleepers[SLEEPERS];
 
-static _Atomic int32_t *note_sleeper(void)
+_Atomic int32_t *sr_lock_sleep_begins(void)
 {
 	const int32_t tid = (int32_t)sr_sys_gettid();
 
@@ -53,6 +53,12 @@ static _Atomic int32_t *note_sleeper(void)
 			return s;
 	}
 	return NULL;
+}
+
+void sr_lock_sleep_ends(_Atomic int32_t *sleeper)
+{
+	if (sleeper)
+		atomic_store(sleeper, 0);
 }
 
 bool sr_lock_sleeps(int32_t tid)
@@ -72,7 +78,7 @@ void sr_lock_slow(struct sr_lock *l)
 
 	if (spin(l))
 		return;
-	sleeper = note_sleeper();
+	sleeper = sr_lock_sleep_begins();
 	waiting = atomic_fetch_add(&l->waiting, 1) + 1;
 	while (!sr_trylock(l)) {
 		const struct timespec most = short_while(waiting);
@@ -81,8 +87,7 @@ void sr_lock_slow(struct sr_lock *l)
 		waiting = atomic_load_explicit(&l->waiting, memory_order_relaxed);
 	}
 	atomic_fetch_sub(&l->waiting, 1);
-	if (sleeper)
-		atomic_store(sleeper, 0);
+	sr_lock_sleep_ends(sleeper);
 }
 
 void sr_unlock_slow(struct sr_lock *l)

@@ -18,6 +18,8 @@
 #include <stdint.h>
 #include <sys/single_threaded.h>
 
+#include "logd/base/compiler.h"
+
 struct sr_lock {
 	_Atomic uint32_t held;
 	_Atomic uint32_t waiting; /* threads that sleep, or are about to */
@@ -31,6 +33,9 @@ void sr_unlock_slow(struct sr_lock *l);
 
 /* Does this thread of the process sleep in front of such a lock?  If very many do, that of some is not known. */
 bool sr_lock_sleeps(int32_t tid);
+/* Around another sleep of the shim's that ends by itself: sr_lock_sleeps() then says so, too.  Returns what the end needs. */
+_Atomic int32_t *sr_lock_sleep_begins(void) NO_VECTORS;
+void sr_lock_sleep_ends(_Atomic int32_t *sleeper) NO_VECTORS;
 
 static inline bool sr_trylock(struct sr_lock *l)
 {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "logd/base/lock.h"
 #include "logd/ring/ring_futex.h"
 
 void sr_ring_set_lossy(struct sr_ring *r, bool lossy)
@@ -77,17 +78,22 @@ static void wait_for_room(struct sr_ring *r, uint64_t need)
 	atomic_store_explicit(&s->room_at, NOBODY_SLEEPS, memory_order_relaxed);
 }
 
+/* Also in a fault handler of the program's code, where nobody else must take it for a sleep of the program. */
 static bool wait_until_room(struct sr_ring *r, uint64_t need)
 {
+	_Atomic int32_t *sleeper = sr_lock_sleep_begins();
+	bool room;
+
 	atomic_fetch_add_explicit(&r->shared->waits, 1, memory_order_relaxed);
-	while (!has_room(r, need)) {
+	while (!(room = has_room(r, need))) {
 		wait_for_room(r, need);
 		if (sr_ring_stopped(r))
-			return false;
+			break;
 		if (r->wait_hook)
 			r->wait_hook(r->wait_argument);
 	}
-	return true;
+	sr_lock_sleep_ends(sleeper);
+	return room;
 }
 
 void sr_ring_lose(struct sr_ring *r, uint16_t kind)

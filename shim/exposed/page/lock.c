@@ -3,10 +3,20 @@
 
 #include <linux/futex.h>
 
+#include "logd/base/lock.h"
 #include "logd/base/rawsys.h"
 
 /* Not logd/base/lock.h, which has a single-threaded mode: this lock must hold against a signal. */
 _Atomic uint32_t exposed_lock_state;
+
+NO_VECTORS static void await_lock(void)
+{
+	_Atomic int32_t *sleeper = sr_lock_sleep_begins();
+
+	while (atomic_exchange_explicit(&exposed_lock_state, 2, memory_order_acquire))
+		sr_sys_futex((uint32_t *)&exposed_lock_state, FUTEX_WAIT_PRIVATE, 2, NULL);
+	sr_lock_sleep_ends(sleeper);
+}
 
 void exposed_lock(uint64_t *mask)
 {
@@ -20,8 +30,7 @@ void exposed_lock(uint64_t *mask)
 	exposed_self.busy = true;
 	if (!atomic_compare_exchange_strong_explicit(&exposed_lock_state, &free, 1, memory_order_acquire,
 						     memory_order_relaxed))
-		while (atomic_exchange_explicit(&exposed_lock_state, 2, memory_order_acquire))
-			sr_sys_futex((uint32_t *)&exposed_lock_state, FUTEX_WAIT_PRIVATE, 2, NULL);
+		await_lock();
 }
 
 NO_VECTORS void exposed_wake(void)

@@ -19,6 +19,7 @@
 
 #include "shim/core/run_token.h"
 #include "shim/core/stall_timeout.h"
+#include "shim/exposed/page/lock.h"
 
 #define THREADS 8
 #define ROUNDS  20000
@@ -312,6 +313,49 @@ static void nobody_starves(void)
 	result(counter == 500 && preempted <= slow, "beside two that poll without end a third one has its turns");
 }
 
+/* ------------------------------------------- one that waits in the shim's code */
+
+static void *access_exposed(void *argument)
+{
+	struct thread *t = argument;
+
+	take(t);
+	sr_token_go_on(&t->hold);
+	atomic_store(&stage, 1);
+	exposed_lock(NULL);
+	exposed_unlock(NULL);
+	take(t);
+	sr_token_drop(&t->hold);
+	return NULL;
+}
+
+static void *take_once(void *argument)
+{
+	struct thread *t = argument;
+
+	t->rounds = take(t);
+	sr_token_drop(&t->hold);
+	return NULL;
+}
+
+/* A fault handler of its code waits for a thread that has no processor. */
+static void it_is_left_to_one_that_waits_for_exposed_memory(void)
+{
+	struct thread holder, other;
+
+	atomic_store(&stage, 0);
+	exposed_lock(NULL);
+	start(&holder, 0, access_exposed, 0);
+	while (!atomic_load(&stage))
+		usleep(1000);
+	start(&other, 1, take_once, 0);
+	usleep(200000);
+	exposed_unlock(NULL);
+	pthread_join(holder.id, NULL);
+	pthread_join(other.id, NULL);
+	result(other.rounds == SR_TOKEN_PASSED, "of one that waits for the lock of exposed memory it is not preempted");
+}
+
 static _Atomic uint32_t went_on;
 
 static void *wait_for_it(void *argument)
@@ -347,6 +391,7 @@ int main(int argc, char **argv)
 	one_at_a_time(many);
 	it_is_preempted(true, "of one that computes and makes no call it is preempted, which is told to both");
 	it_is_preempted(false, "of one that sleeps in the program's code as well");
+	it_is_left_to_one_that_waits_for_exposed_memory();
 	steps_are_waited_for();
 	nobody_starves();
 	only_the_last_goes_on_at_the_end();
