@@ -131,8 +131,9 @@ static _Atomic bool said; /* that the recording does not come to the end */
 
 static void say_what_for(const char *what)
 {
-	sr_say("rank %d waits for %s; after %d s it goes on unrecorded", sr_recorder.rank, what,
-	       SR_CLIENT_STALL_TIMEOUT_MS / 1000);
+	if (!sr_recorder.quiet)
+		sr_say("rank %d waits for %s; after %d s it goes on unrecorded", sr_recorder.rank, what,
+		       SR_CLIENT_STALL_TIMEOUT_MS / 1000);
 }
 
 static void say_given_up(int error)

@@ -84,6 +84,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 		sr_stdio_pin_as_found();
 	sr_recorder.ring_bytes = (size_t)s->ring_bytes;
 	sr_recorder.lossy = s->lossy;
+	sr_recorder.quiet = s->quiet;
 	sr_recorder.ring_stopped = sr_record_ring_stopped;
 	sr_recorder.rank = s->rank;
 	if (image)

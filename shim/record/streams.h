@@ -19,6 +19,7 @@ struct sr_recorder {
 	bool is_child;                /* of a recorded process, which has forked it */
 	size_t ring_bytes;
 	bool lossy;
+	bool quiet; /* does not say what is waited for */
 	void (*ring_stopped)(int error); /* the daemon has stopped a ring */
 };
 

@@ -70,8 +70,8 @@ class Daemon:
 class Recording:
     """A program under `sreplay record`, which has begun."""
 
-    def __init__(self, daemon, trace, *arguments, ring=65536, options=(), prefix=()):
-        env = dict(os.environ, SREPLAY_SOCKET=daemon.socket, SREPLAY_RING=str(ring))
+    def __init__(self, daemon, trace, *arguments, ring=65536, options=(), prefix=(), quiet="on"):
+        env = dict(os.environ, SREPLAY_SOCKET=daemon.socket, SREPLAY_RING=str(ring), SREPLAY_QUIET=quiet)
         self.began = time.time()
         command = [*prefix, SREPLAY, "record", "--from-start", *options, "-o", trace, "--", PROGRAM, *arguments]
         self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -129,7 +129,7 @@ def stopped(tap, place):
     """The daemon is stopped while two threads record: after 5 s, counted once, the program goes on."""
     with Daemon(place) as daemon:
         trace = os.path.join(place, "t.srec")
-        recording = Recording(daemon, trace, "fill", "8", "300", "1").until_begun()
+        recording = Recording(daemon, trace, "fill", "8", "300", "1", quiet="off").until_begun()
         time.sleep(0.1)
         daemon.send(signal.SIGSTOP)
         said = recording.listen("rank 0 waits for sreplay-logd (process %d, which is stopped)" % daemon.process.pid, 10)
@@ -159,6 +159,7 @@ def stopped_for_a_while(tap, place):
         status, took = recording.end()
         tap.ok(status == 0 and "not recorded" not in recording.err.decode(), "three stops of 3 s: it is recorded to its end",
                "%s %s" % (status, recording.err.decode()))
+        tap.ok(not recording.err, "that it waits is not said with --quiet", recording.err.decode())
         tap.ok(not (problem := is_whole(trace, recording)), "nothing is lost", problem)
 
 
@@ -218,7 +219,7 @@ def frozen(tap, place):
     """A file system that freezes while it is written to: what is recorded there waits for 5 s, and nothing else waits."""
     with Daemon(place) as daemon:
         bad, good = os.path.join(daemon.frozen, "t.srec"), os.path.join(place, "t.srec")
-        recording = Recording(daemon, bad, "fill", "2", "300", "2").until_begun()
+        recording = Recording(daemon, bad, "fill", "2", "300", "2", quiet="off").until_begun()
         daemon.freeze()
         said = recording.listen("which waits for the file system of the trace", 10)
         tap.ok(said is not None and said < 3, "what it waits for is said at once", "%s %s" % (said, recording.err))
