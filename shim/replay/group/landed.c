@@ -131,6 +131,7 @@ struct search {
 	uint32_t part; /* of the candidate's last write so many bytes; UINT32_MAX: all of them */
 	uint32_t partial; /* the writer that it is of */
 	bool all_orders;  /* of writes of several members that lie over each other */
+	bool atomics;      /* there are open ones */
 	uint32_t branches;
 	bool seen;        /* those before a write that is known to have landed are in its place already */
 	uint32_t own;     /* the program's own stores since the last value of this page */
@@ -192,6 +193,7 @@ static void add(struct search *s, const struct sr_group_write *w, uint64_t numbe
 	if (!of || of->n == WRITES || (has_landed && of->landed == AGAIN))
 		return;
 	of->w[of->n++] = x;
+	s->atomics |= sr_group_is_open(w->kind);
 	of->landed += has_landed;
 	of->known += w->origin.tick <= s->knows[w->origin.member];
 }
@@ -214,7 +216,7 @@ static void gather(struct search *s)
 	uint32_t old = 0, scanned = 0;
 
 	s->writers = s->own = 0;
-	s->seen = false;
+	s->seen = s->atomics = false;
 	for (; number && number + SR_GROUP_WRITES > indexed && old < OLD && scanned < SCANNED; scanned++) {
 		const struct link *l = link_of(number);
 		struct sr_group_write w;
@@ -264,6 +266,31 @@ static bool is_contended(const struct search *s, const uint32_t at[WRITERS], uin
 				return true;
 		}
 	return false;
+}
+
+/* Has the writer a later write over all of its next one?  Then nothing of that is to be seen, whatever others write before or after. */
+static bool is_covered(const struct search *s, const uint32_t at[WRITERS], uint32_t of)
+{
+	const struct writer *writer = &table->writer[of];
+	const struct write *w = &writer->w[at[of]];
+
+	for (uint32_t k = at[of] + 1; k < writer->end; k++) {
+		const struct write *x = &writer->w[k];
+		bool in_part = s->part < x->length && of == s->partial && k + 1 == writer->end;
+
+		if (x->from <= w->from && w->from + w->length <= x->from + (in_part ? s->part : x->length))
+			return true;
+	}
+	return false;
+}
+
+/* -1: there is none, or an atomic may have found what nobody sees any more. */
+static int first_covered(const struct search *s, const uint32_t at[WRITERS])
+{
+	for (uint32_t i = 0; i < s->writers && !s->atomics; i++)
+		if (at[i] < table->writer[i].end && is_covered(s, at, i))
+			return (int)i;
+	return -1;
 }
 
 /* The writer whose next write comes first if what was known of other members decides; -1: none has more. */
@@ -353,11 +380,14 @@ static bool try_next(struct search *s, uint32_t at[WRITERS], uint32_t n, uint32_
 static bool try_orders(struct search *s, const uint32_t from[WRITERS], uint32_t n)
 {
 	uint32_t at[WRITERS];
-	int first;
+	int first, covered;
 
 	memcpy(at, from, sizeof(at));
 	for (; (first = first_known(s, at)) >= 0 && n < SEQUENCE; n++) {
-		if (s->all_orders && s->branches < BRANCHES && is_contended(s, at, (uint32_t)first))
+		covered = s->all_orders ? first_covered(s, at) : -1;
+		if (covered >= 0)
+			first = covered;
+		else if (s->all_orders && s->branches < BRANCHES && is_contended(s, at, (uint32_t)first))
 			break;
 		table->sequence[n] = (uint8_t)first;
 		at[first]++;

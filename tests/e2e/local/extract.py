@@ -74,7 +74,7 @@ def of_exposed_memory(tap, directory):
     # In random order, and into memory that several ranks write to.
     problems = []
     for seed, program in some(((5, ["blocks", "15", "1"]), (6, ["blocks", "15"]), (7, ["laplace"]),
-                                (5, ["queues", "beside"]), (5, ["queues", "read-beside"])), 5):
+                                (5, ["queues", "beside"]), (5, ["queues", "read-beside"]), (16, ["queues", "over", "150"])), 6):
         trace, outputs, problem = record(directory, "seed-%d" % seed, 3, program, "--order", ["-s", str(seed)])
         status, _, err = extract(trace, "1", detail)
         problems += [p for p in (problem, err if status else alone(detail, 1, outputs[1])) if p]

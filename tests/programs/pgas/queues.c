@@ -117,6 +117,35 @@ static void beside(void)
 	}
 }
 
+/* ... and over each other. */
+static void over(void)
+{
+	char *in = pgas_shared(BYTES), *out = pgas_private(2 * BYTES);
+
+	connect_to_all(2);
+	pgas_barrier();
+	for (long r = 0; r < rounds; r++) {
+		fill(out, 2 * BYTES);
+		for (int i = 0; i < 2; i++) {
+			struct ibv_sge sge = {(uintptr_t)out + (uint64_t)i * BYTES, 1000, pgas.private.mr->lkey};
+			struct ibv_send_wr *bad, wr = {.sg_list = &sge,
+						       .num_sge = 1,
+						       .opcode = IBV_WR_RDMA_WRITE,
+						       .send_flags = IBV_SEND_SIGNALED,
+						       .wr.rdma = {remote(next(), in + 500 * i), pgas.peers[next()].rkey}};
+
+			if (ibv_post_send(qps[i][next()], &wr, &bad))
+				pgas_fail("cannot post");
+		}
+		take(in, BYTES);
+		for (int i = 0; i < 2; i++)
+			await();
+		take(in, BYTES);
+		if (r % 8 == 7)
+			pgas_barrier();
+	}
+}
+
 /* The same, found by a third rank's READ, in the middle of it. */
 static void read_beside(void)
 {
@@ -414,7 +443,7 @@ static void full(void)
 	pthread_join(thread, NULL);
 }
 
-static const struct pgas_case cases[] = {{"beside", beside}, {"read-beside", read_beside}, {"overlaid", overlaid}, {"unasked", unasked}, {"empty", empty}, {"posters", posters}, {"full", full}, {"deregistered", deregistered}};
+static const struct pgas_case cases[] = {{"beside", beside}, {"over", over}, {"read-beside", read_beside}, {"overlaid", overlaid}, {"unasked", unasked}, {"empty", empty}, {"posters", posters}, {"full", full}, {"deregistered", deregistered}};
 
 int main(int argc, char **argv)
 {
