@@ -28,6 +28,14 @@ NO_VECTORS static inline bool is_store(const struct insn *insn)
 	return insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
 }
 
+/* xchg is atomic without a prefix. */
+NO_VECTORS static inline bool is_atomic(const struct insn *insn)
+{
+	const struct encoding *e = &insn->encoding;
+
+	return insn->class == INSN_EXCHANGE && (e->lock || (!e->map && (e->opcode == 0x86 || e->opcode == 0x87)));
+}
+
 static inline bool writes(const struct insn *insn)
 {
 	return is_store(insn) || insn->class == INSN_EXCHANGE || insn->class == INSN_WRITE;

@@ -8,6 +8,7 @@
 #include "shim/exposed/access.h"
 #include "shim/exposed/page/lock.h"
 #include "shim/exposed/page/pieces.h"
+#include "shim/exposed/probe/exchange.h"
 #include "shim/exposed/x86/word.h"
 
 /* Loads by a probe after which snapshots are compared again. */
@@ -202,12 +203,47 @@ NO_VECTORS static bool store_quickly(const struct access *a)
 	return true;
 }
 
+/* --------------------------------------------------------------- exchanges */
+
+/* As for a store.  What it finds is known, too. */
+NO_VECTORS static bool exchange_known(const struct access *a, uint64_t *flags)
+{
+	struct page *p = a->page;
+
+	if (open_n || is_awaited() || !is_ordinary(a) || !p->shadow_valid || !exchange_quickly(a->insn, p, a->addr, a->r, flags))
+		return false;
+	p->own = true;
+	if (!a->partial) {
+		p->atomics |= is_atomic(a->insn);
+		exposed_self.row = 0;
+	}
+	count_access(a, false);
+	exposed_self.stored_at = exposed_self.accesses_n;
+	counts.exchanges++;
+	return true;
+}
+
+/* ------------------------------------------------------------------- all */
+
+NO_VECTORS static bool may_be_quick(const struct insn *insn)
+{
+	return is_store(insn) || is_register_load(insn) || insn->class == INSN_VECTOR_LOAD || insn->class == INSN_OPERAND ||
+	       insn->class == INSN_EXCHANGE;
+}
+
+NO_VECTORS static bool do_quickly(const struct access *a, uint64_t *flags)
+{
+	if (is_store(a->insn))
+		return store_quickly(a);
+	return a->insn->class == INSN_EXCHANGE ? exchange_known(a, flags) : load_quickly(a, flags);
+}
+
 NO_VECTORS bool fault_quickly_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, uint64_t r[16], uint64_t *flags)
 {
 	struct access a = {insn, page_at(addr), pc, addr, r, false};
-	bool store = is_store(insn), done;
+	bool done;
 
-	if (!store && !is_register_load(insn) && insn->class != INSN_VECTOR_LOAD && insn->class != INSN_OPERAND)
+	if (!may_be_quick(insn))
 		return false;
 	/* Who watches is told of each access (fault.c). */
 	if (hooks.accessed)
@@ -216,7 +252,7 @@ NO_VECTORS bool fault_quickly_at_probe(const struct insn *insn, uintptr_t pc, ui
 	if (!exposed_try_lock())
 		return false;
 	a.partial = is_partial(a.page);
-	done = store ? store_quickly(&a) : load_quickly(&a, flags);
+	done = do_quickly(&a, flags);
 	exposed_release();
 	return done;
 }

@@ -87,14 +87,6 @@ bool pass_through(uintptr_t user)
 	return false;
 }
 
-/* xchg is atomic without a prefix. */
-static bool is_atomic(const struct insn *insn)
-{
-	const struct encoding *e = &insn->encoding;
-
-	return insn->class == INSN_EXCHANGE && (e->lock || (!e->map && (e->opcode == 0x86 || e->opcode == 0x87)));
-}
-
 /*
  * What an instruction finds that changes a word would not be seen on a page that is passed through, now or later.
  * Threads and processes meet at words that they change atomically: if one spins there, each of its attempts may bring a

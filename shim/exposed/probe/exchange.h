@@ -21,6 +21,12 @@ void sr_exchange_call(greg_t *g, uintptr_t code);
 /* With the lock held, within an event.  False if it cannot be done this way: then nothing has been done. */
 bool exchange_do(ucontext_t *uc, const struct insn *insn);
 
+/*
+ * The same from a probe, with the lock held, of a word of p in which nothing is new to the program: so nothing is recorded.  In
+ * general registers only: r by their numbers.  False: it is another word, or somebody changed it meanwhile; nothing has been done.
+ */
+bool exchange_quickly(const struct insn *insn, const struct page *p, uintptr_t addr, uint64_t r[16], uint64_t *flags) NO_VECTORS;
+
 /* The same with an operand that no region has: nothing is recorded, and the shadow copy gets it, too. */
 bool exchange_unregistered(ucontext_t *uc, const struct insn *insn);
 

@@ -29,7 +29,7 @@ struct probe_handlers {
 	/* As a fault that is not one: with the registers in uc, at the address of the instruction's operand. */
 	void (*fault)(ucontext_t *uc, uintptr_t addr, bool write);
 	/*
-	 * Before that: a load or comparison that finds what the program knows already, or a store on which nothing else
+	 * Before that: a load, comparison or exchange that finds what the program knows already, or a store on which nothing else
 	 * depends, is done at once.  What a vector load finds is put into the thread's `operand`, for a copy of the
 	 * instruction; what a vector store stores is there already.  False: nothing has been done.  r: the registers by
 	 * their numbers.  In general registers only (NO_VECTORS).

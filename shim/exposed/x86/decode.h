@@ -13,6 +13,7 @@
 #include <ucontext.h>
 
 #include "shim/exposed/x86/opcodes.h"
+#include "shim/exposed/x86/vector.h"
 
 struct insn {
 	enum insn_class class;
@@ -72,6 +73,6 @@ bool decode_names_sp(const struct insn *insn);
 
 /* The general register of that number, and its place among those of a ucontext_t. */
 greg_t *decode_register(ucontext_t *uc, uint8_t reg);
-int decode_greg(uint8_t reg);
+int decode_greg(uint8_t reg) NO_VECTORS;
 
 #endif

@@ -142,6 +142,30 @@ struct computation {
 	bool avx512, probe;
 };
 
+/* They change what they compute with. */
+#define EXCHANGES(X) \
+	X(add_byte, "add %r8b, 17(%rdi)") \
+	X(add_to_word, "add %r8w, 18(%rdi)") \
+	X(sub_long, "sub %r8d, 20(%rdi)") \
+	X(adc_quad, "stc\n adc %r8, 8(%rdi)") \
+	X(sbb_byte, "stc\n sbb $3, %r8d\n sbbb $7, 3(%rdi)") \
+	X(and_or_xor, "or %r8, (%rdi)\n andb $0x7f, 1(%rdi)\n xor %r8d, 4(%rdi)") \
+	X(inc_keeps_carry, "stc\n incw 30(%rdi)") \
+	X(dec, "decq 24(%rdi)") \
+	X(neg, "negl 28(%rdi)") \
+	X(not, "notb 5(%rdi)") \
+	X(exchange, "mov %r8, %rax\n xchg %rax, 32(%rdi)") \
+	X(exchange_high, "mov %r8d, %eax\n mov %r8d, %ecx\n xchg %ch, 33(%rdi)") \
+	X(xadd, "mov %r8, %rdx\n lock xadd %rdx, 40(%rdi)") \
+	X(compare_and_swap, "mov 48(%rdi), %rax\n lock cmpxchg %r8, 48(%rdi)") \
+	X(swap_not, "mov %r8, %rax\n mov %r8, %rcx\n cmpxchg %rcx, 56(%rdi)") \
+	X(across_words, "add %r8d, 6(%rdi)") \
+	X(shift, "mov %r8d, %ecx\n shll %cl, 64(%rdi)") \
+	X(rotate_carry, "stc\n rcrw $1, 66(%rdi)") \
+	X(bit, "btsq $33, 72(%rdi)")
+
+EXCHANGES(COMPUTE)
+
 #define IS(name, code)     {#name, name, false, true},
 #define IS_512(name, code) {#name, name, true, true},
 #define NO(name, code)     {#name, name, false, false},
@@ -254,6 +278,37 @@ static void test_beside_a_region_then_within(void **state)
 {
 	are_right(page + 256, false);
 	are_right(REGION, true);
+}
+
+/* Nothing that they find is new: nothing is recorded. */
+static void test_exchanges_of_what_is_known(void **state)
+{
+	static const struct computation each[] = {EXCHANGES(IS)};
+	static _Alignas(64) uint64_t other[32];
+	volatile uint64_t *at = REGION;
+	uint64_t values;
+
+	sr_exposed_observe();
+	fill(at, other);
+	for (int i = 0; i < 32; i++)
+		assert_true(at[i] == other[i]);
+	values = counts_now().values;
+	for (size_t k = 0; k < sizeof(each) / sizeof(*each); k++) {
+		uint64_t exchanges = counts_now().exchanges;
+
+		for (uint64_t i = 0; i < ROUNDS; i++) {
+			struct result here = {0}, there = {0};
+
+			each[k].f(at, &here, i * 0x0123456789abcdef);
+			each[k].f(other, &there, i * 0x0123456789abcdef);
+			if (memcmp(&here, &there, sizeof(here)) || memcmp(sr_exposed_backing((void *)at), other, sizeof(other)))
+				print_error("%s, round %d\n", each[k].name, (int)i);
+			assert_memory_equal(&here, &there, sizeof(here));
+			assert_memory_equal(sr_exposed_backing((void *)at), other, sizeof(other));
+		}
+		assert_true(counts_now().exchanges - exchanges >= ROUNDS);
+	}
+	assert_int_equal(counts_now().values, values);
 }
 
 /* What ends where the region begins is not the region's: as much as it reads is known. */
@@ -381,6 +436,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_beside_a_region_then_within),
+	    cmocka_unit_test(test_exchanges_of_what_is_known),
 	    cmocka_unit_test(test_up_to_a_region),
 	    cmocka_unit_test(test_what_is_not_done_aside),
 	    cmocka_unit_test(test_without_a_stack),
