@@ -111,6 +111,15 @@ NO_VECTORS static bool is_over(struct probe_frame *f, struct probe *s, uintptr_t
 	return true;
 }
 
+/* Would an exception of floating point be a signal?  That must come at the instruction itself, not at one aside. */
+NO_VECTORS static bool may_signal(void)
+{
+	uint32_t mxcsr;
+
+	__asm__ volatile("stmxcsr %0" : "=m"(mxcsr));
+	return ~mxcsr & MXCSR_MASKS;
+}
+
 /*
  * Would the instruction fault, and is there something to do?  This is asked without the lock.  If the answer changes
  * before the instruction is executed, it faults, or nothing is done.
@@ -138,6 +147,8 @@ NO_VECTORS SR_HIDDEN __attribute__((used)) bool sr_probe_is_needed(struct probe_
 	if (o->index != NO_REGISTER)
 		addr += f->r[o->index] << o->shift;
 	t->probe.addr = addr;
+	if (s->insn.signals && may_signal())
+		return false;
 	p = page_at(addr);
 	t->probe.give_up = s->entered - s->served > BAILS_LEAST && s->entered / BAILS_MAX > s->served;
 	if (t->probe.give_up)

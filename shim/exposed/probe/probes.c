@@ -37,7 +37,7 @@ static bool is_worth_it(const struct insn *insn)
 	if (insn->class == INSN_LOAD)
 		return insn->reg != REGISTER_SP || insn->high; /* the stub does not write rsp back */
 	if (insn->class == INSN_OPERAND)
-		return insn->always;
+		return insn->always || insn->signals;
 	if (insn->class == INSN_EXCHANGE)
 		return !decode_names_sp(insn) && !encoding_chooses_bit(&insn->encoding) && !encoding_pops(&insn->encoding);
 	return insn->class == INSN_COMPARE || insn->class == INSN_STORE || is_transfer(insn) || is_vector_move(insn);

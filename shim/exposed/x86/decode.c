@@ -167,6 +167,7 @@ void decode_bytes(const uint8_t *code, uintptr_t pc, struct insn *insn)
 	insn->test = flags & OPCODE_TEST;
 	insn->reversed = flags & OPCODE_REVERSED;
 	insn->always = flags & OPCODE_ALWAYS && !(e->kind == ENCODED_EVEX && e->evex & EVEX_MASK);
+	insn->signals = insn->class == INSN_OPERAND && flags & OPCODE_SIGNALS;
 	insn->align = flags & OPCODE_ALIGNED ? insn->size - 1 : 0;
 	insn->vex = e->kind != ENCODED_LEGACY;
 	insn->has_immediate = e->immediate_bytes;

@@ -26,6 +26,7 @@ struct insn {
 	bool has_immediate;
 	/* INSN_OPERAND: it reads all of its operand, whatever its registers say, and has no exception of its own */
 	bool always;
+	bool signals; /* INSN_OPERAND: the same, but for floating-point exceptions, which MXCSR mostly masks */
 	uint8_t align; /* bits of the address that must be 0: otherwise the CPU reports no page fault but another */
 	uint8_t reg;
 	bool high;   /* reg is one of ah, ch, dh, bh */

@@ -45,6 +45,7 @@ enum form {
 #define OPCODE_UNALIGNED 64 /* legacy encoding: 16 bytes that need no alignment */
 /* INSN_WRITE: */
 #define OPCODE_ELEMENTS  8  /* EVEX's short displacement counts in elements */
+/* INSN_WRITE, INSN_OPERAND (which then reads all of its operand): */
 #define OPCODE_SIGNALS   16 /* may have a floating-point exception */
 #define OPCODE_ADDRESS   128 /* lea, nop: computes an address at most, and does not touch memory */
 

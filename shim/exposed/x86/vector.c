@@ -82,7 +82,6 @@ char *vector_xsave_frame(const ucontext_t *uc)
 
 #define MXCSR_AT    24
 #define X87_MASKS   0x3f
-#define MXCSR_MASKS 0x1f80
 
 bool vector_may_signal(const ucontext_t *uc)
 {

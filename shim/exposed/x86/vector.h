@@ -11,6 +11,9 @@
 
 #define VECTOR_MAX 64
 
+/* Of MXCSR: the exceptions that are no signals. */
+#define MXCSR_MASKS 0x1f80
+
 /* Asks cpuid for the frame's layout.  Call it before the program's cpuid is trapped and answered from a trace. */
 void vector_start(void);
 

@@ -22,10 +22,12 @@
 #define RDV(size) VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, ENCODED_VEX)
 #define RDE(size) VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, ALL)
 #define RDX(size) VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, ENCODED_EVEX)
-/* Reads that may have one, as of floating point, or that a mask may suppress. */
-#define FP(size)  VECTOR(INSN_OPERAND, size, 0, BOTH)
-#define FPV(size) VECTOR(INSN_OPERAND, size, 0, ENCODED_VEX)
-#define FPU(size) VECTOR(INSN_OPERAND, size, OPCODE_UNALIGNED, BOTH)
+/* Floating point. */
+#define FP(size)  VECTOR(INSN_OPERAND, size, OPCODE_SIGNALS, BOTH)
+#define FPV(size) VECTOR(INSN_OPERAND, size, OPCODE_SIGNALS, ENCODED_VEX)
+/* Reads that a mask may suppress, or that read less than they name. */
+#define RM(size)  VECTOR(INSN_OPERAND, size, 0, ENCODED_VEX)
+#define RMU(size) VECTOR(INSN_OPERAND, size, OPCODE_UNALIGNED, BOTH)
 /* Conversions, some elements only, mask registers. */
 #define WRV(size) VECTOR(INSN_WRITE, size, 0, ENCODED_VEX)
 #define WRX(size) VECTOR(INSN_WRITE, size, 0, ENCODED_EVEX)
@@ -73,7 +75,7 @@ static const struct opcode vectors_0f[256][4] = {
     [0x7c ... 0x7d] = {NONE, FP(FULL), NONE, FP(FULL)}, /* hadd */
     [0x7e] = {WRM(D_OR_Q), ST(D_OR_Q), LD(QWORD)},
     [0x7f] = {WRM(QWORD), STA(FULL), ST(FULL), STX(FULL)},
-    [0x90] = {FPV(MASK_W), FPV(MASK_B)}, {WRV(MASK_W), WRV(MASK_B)}, /* kmov */
+    [0x90] = {RM(MASK_W), RM(MASK_B)}, {WRV(MASK_W), WRV(MASK_B)}, /* kmov */
     [0xc2] = ARITHMETIC_FP, /* cmp */
     [0xc4] = {MMX(WORD), RD(WORD)}, /* pinsrw */
     [0xc6] = {RD(FULL), RD(FULL)}, /* shuf */
@@ -122,7 +124,7 @@ static const struct opcode vectors_0f38[256][4] = {
     [0x26 ... 0x27] = {NONE, RDX(FULL), RDX(FULL)}, /* vptestm, vptestnm */
     [0x28 ... 0x29] = {NONE, RD(FULL)}, /* pmuldq, pcmpeqq */
     [0x2a] = {NONE, LDA(FULL)}, {NONE, RD(FULL)}, /* movntdqa, packusdw */
-    [0x2c ... 0x2d] = {NONE, FPV(FULL)}, [0x2e ... 0x2f] = {NONE, WRV(FULL)}, /* vmaskmov */
+    [0x2c ... 0x2d] = {NONE, RM(FULL)}, [0x2e ... 0x2f] = {NONE, WRV(FULL)}, /* vmaskmov */
     [0x30] = {NONE, RD(HALF), WRX(HALF)}, {NONE, RD(QUARTER), WRX(QUARTER)}, /* pmovzx, vpmov */
     {NONE, RD(EIGHTH), WRX(EIGHTH)}, {NONE, RD(HALF), WRX(HALF)},
     {NONE, RD(QUARTER), WRX(QUARTER)}, {NONE, RD(HALF), WRX(HALF)},
@@ -136,7 +138,7 @@ static const struct opcode vectors_0f38[256][4] = {
     [0x58] = {NONE, RDV(DWORD)}, [0x59] = {NONE, RDV(QWORD)}, [0x5a] = {NONE, RDV(OWORD)}, /* vpbroadcast */
     [0x63] = {NONE, COMPRESS}, [0x8a ... 0x8b] = {NONE, COMPRESS}, /* vpcompress, vcompress */
     [0x78] = {NONE, RDV(BYTE)}, [0x79] = {NONE, RDV(WORD)},
-    [0x8c] = {NONE, FPV(FULL)}, [0x8e] = {NONE, WRV(FULL)}, /* vpmaskmov */
+    [0x8c] = {NONE, RM(FULL)}, [0x8e] = {NONE, WRV(FULL)}, /* vpmaskmov */
     [0x96 ... 0x98] = FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR,
     [0xa6 ... 0xa8] = FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR,
     [0xb6 ... 0xb8] = FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR,
@@ -169,7 +171,7 @@ static const struct opcode vectors_0f3a[256][4] = {
     [0x40] = {NONE, FP(FULL)}, {NONE, FP(OWORD)}, {NONE, RD(FULL)}, [0x44] = {NONE, RD(FULL)}, /* dpps, mpsadbw */
     [0x46] = {NONE, RDV(YWORD)}, /* vperm2i128 */
     [0x4a ... 0x4c] = {NONE, RDV(FULL)}, /* vblendv */
-    [0x60 ... 0x63] = {NONE, FPU(OWORD)}, /* pcmpestrm */
+    [0x60 ... 0x63] = {NONE, RMU(OWORD)}, /* pcmpestrm */
     [0xce ... 0xcf] = {NONE, RD(FULL)}, /* gf2p8affine */
     [0xdf] = {NONE, RD(OWORD)}, /* aeskeygenassist */
     [0xf0] = {NONE, NONE, NONE, BMI}, /* rorx */

@@ -195,12 +195,26 @@ static bool is_misalignment_fault(const struct reading *z)
 	}
 }
 
-/* Has it an exception of its own, or may it read less than all of its operand? */
-static bool may_fail_or_skip(const struct reading *z)
+static bool is_masked(const struct reading *z)
 {
 	static const ZydisMnemonic masked[] = {ZYDIS_MNEMONIC_VMASKMOVPS, ZYDIS_MNEMONIC_VMASKMOVPD, ZYDIS_MNEMONIC_VPMASKMOVD,
 					       ZYDIS_MNEMONIC_VPMASKMOVQ, 0};
 
+	return is_any(z->i.mnemonic, masked);
+}
+
+static bool has_mmx(const struct reading *z)
+{
+	for (unsigned int k = 0; k < z->i.operand_count; k++)
+		if (z->o[k].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		    ZydisRegisterGetClass(z->o[k].reg.value) == ZYDIS_REGCLASS_MMX)
+			return true;
+	return false;
+}
+
+/* Has it an exception of its own, or may it read less than all of its operand? */
+static bool may_fail_or_skip(const struct reading *z)
+{
 	switch (z->i.meta.exception_class) {
 	case ZYDIS_EXCEPTION_CLASS_SSE2: /* floating point */
 	case ZYDIS_EXCEPTION_CLASS_SSE3:
@@ -214,11 +228,7 @@ static bool may_fail_or_skip(const struct reading *z)
 	default:
 		break;
 	}
-	for (unsigned int k = 0; k < z->i.operand_count; k++)
-		if (z->o[k].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-		    ZydisRegisterGetClass(z->o[k].reg.value) == ZYDIS_REGCLASS_MMX)
-			return true;
-	return is_any(z->i.mnemonic, masked) || z->i.mnemonic == ZYDIS_MNEMONIC_DIV || z->i.mnemonic == ZYDIS_MNEMONIC_IDIV ||
+	return has_mmx(z) || is_masked(z) || z->i.mnemonic == ZYDIS_MNEMONIC_DIV || z->i.mnemonic == ZYDIS_MNEMONIC_IDIV ||
 	       (z->i.avx.mask.mode != ZYDIS_MASK_MODE_INVALID && z->i.avx.mask.mode != ZYDIS_MASK_MODE_DISABLED);
 }
 
@@ -260,6 +270,7 @@ static void compare_access(const uint8_t *bytes, const struct reading *z, const 
 	CHECK(!!insn->align == is_misalignment_fault(z));
 	CHECK(!insn->align || insn->align == insn->size - 1);
 	CHECK(insn->class != INSN_OPERAND || !insn->always || !may_fail_or_skip(z));
+	CHECK(!insn->signals || (!is_masked(z) && !has_mmx(z)));
 }
 
 static void compare_register(const uint8_t *bytes, const struct reading *z, const struct insn *insn)
