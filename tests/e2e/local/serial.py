@@ -22,7 +22,7 @@ from harness import BUILD, FULL, SREPLAY, Tap, run
 APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 CASES = ["references", "flags", "futex", "queue", "sleepers", "handler"]
-WAYS = {"by_exit": 3, "holding_a_lock": 3, "by_last_thread": 0, "detached": 4, "own_stacks": 4, "many": 4, "soon": 4,
+WAYS = {"by_exit": 3, "holding_a_lock": 3, "by_last_thread": 0, "detached": 4, "own_stacks": 4, "many": 4, "soon": 4, "leaving": 4,
         "with_child": 4, "not_begun": 4}
 RUN_SECONDS = 60
 STUCK_SECONDS = {"serial": 30, "parallel": 2} # these are expected to be

@@ -7,16 +7,23 @@
 #include <sched.h>
 #include <stddef.h>
 
-/* All threads share one processor from here on. */
-static inline void create_first(pthread_t *t, void *(*routine)(void *))
+/* All threads that this one creates share one processor with it from here on. */
+static inline void use_one_processor(void)
 {
-	const struct sched_param first = {.sched_priority = 1};
-	pthread_attr_t attr;
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(sched_getcpu(), &set);
 	sched_setaffinity(0, sizeof(set), &set);
+}
+
+/* Uses one processor. */
+static inline void create_first(pthread_t *t, void *(*routine)(void *))
+{
+	const struct sched_param first = {.sched_priority = 1};
+	pthread_attr_t attr;
+
+	use_one_processor();
 	pthread_attr_init(&attr);
 	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
 	pthread_attr_setschedpolicy(&attr, SCHED_FIFO);

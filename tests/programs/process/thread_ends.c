@@ -138,6 +138,52 @@ static int soon(void)
 	return 4;
 }
 
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static pthread_barrier_t barrier;
+
+static void unlock(void *unused)
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+static void *wait_for_ever(void *unused)
+{
+	pthread_mutex_lock(&mutex);
+	pthread_cleanup_push(unlock, NULL);
+	for (;;)
+		pthread_cond_wait(&never, &mutex);
+	pthread_cleanup_pop(1);
+	return unused;
+}
+
+static void *meet(void *unused)
+{
+	pthread_barrier_wait(&barrier);
+	return unused;
+}
+
+/* What they wait at is destroyed while they are about to leave it: with one processor, they are still there. */
+static int leaving(void)
+{
+	use_one_processor();
+	start(wait_for_ever, NULL);
+	usleep(20000);
+	for (int i = 0; i < THREADS; i++)
+		pthread_cancel(threads[i]);
+	pthread_cond_destroy(&never);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	pthread_barrier_init(&barrier, NULL, THREADS + 1);
+	start(meet, NULL);
+	usleep(20000);
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_destroy(&barrier);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	printf("%lx\n", tell(6));
+	return 4;
+}
+
 static int with_child(void)
 {
 	int status = 0;
@@ -241,6 +287,7 @@ static const struct {
     {"own_stacks", own_stacks},
     {"many", many},
     {"soon", soon},
+    {"leaving", leaving},
     {"with_child", with_child},
     {"not_begun", not_begun},
     {"by_new_thread", by_new_thread},
