@@ -258,6 +258,17 @@ static void abandon_fetches(struct sr_wq *wq, struct sr_received *received)
 #define ABANDONED_RECEIVES 32
 #define ABANDONED_BYTES    (128u << 10)
 
+/* Many programs post one buffer again and again. */
+static bool is_posted_before(struct sr_wqe *const list[], uint32_t i)
+{
+	const struct sr_wqe *wqe = list[i];
+
+	for (uint32_t k = 0; k < i; k++)
+		if (list[k]->num_sge == wqe->num_sge && !memcmp(list[k]->sge, wqe->sge, wqe->num_sge * sizeof(*wqe->sge)))
+			return true;
+	return false;
+}
+
 /* Most of what is there the stream has already, and so a record is short.  With --order it has little of it. */
 static void abandon_receives(struct sr_wq *wq, struct sr_received *received)
 {
@@ -269,7 +280,7 @@ static void abandon_receives(struct sr_wq *wq, struct sr_received *received)
 	sr_lock(&wq->done);
 	n = sr_wq_oldest_receives(wq, oldest, ABANDONED_RECEIVES);
 	for (uint32_t i = 0; i < n && (bytes += whole_list(oldest[i])) <= ABANDONED_BYTES; i++)
-		if (!sr_leaves_out || !sr_buffers_are_untouched(oldest[i]))
+		if (!is_posted_before(oldest, i) && !(sr_leaves_out && sr_buffers_are_untouched(oldest[i])))
 			add_unproven(received, oldest[i]);
 	sr_unlock(&wq->done);
 	sr_unlock(&wq->posts);
