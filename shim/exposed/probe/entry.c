@@ -197,9 +197,7 @@ SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char 
 		errno = saved;
 		return;
 	}
-	for (uint8_t i = 0; i < 16; i++)
-		*decode_register(&t->probe.uc, i) = (greg_t)f->r[i];
-	g[REG_EFL] = (greg_t)f->flags;
+	decode_registers_to(g, f->r, f->flags);
 	g[REG_RIP] = (greg_t)s->pc;
 	/* The copy of the instruction faults if that has protected its page. */
 	if (t->probe.ticks) {
@@ -209,9 +207,7 @@ SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char 
 	}
 	vector_frame(&t->probe.uc, vectors, XSAVE_BYTES);
 	probe_handlers->fault(&t->probe.uc, t->probe.addr, s->stores);
-	for (uint8_t i = 0; i < 16; i++)
-		f->r[i] = (uint64_t)*decode_register(&t->probe.uc, i);
-	f->flags = (uint64_t)g[REG_EFL];
+	decode_registers_from(g, f->r, &f->flags);
 	if ((uintptr_t)g[REG_RIP] != s->pc)
 		t->probe.resume = resume_at(s, g);
 	/* Amidst an instruction that is executed aside nothing may come. */

@@ -159,20 +159,6 @@ static void execute_word(greg_t *g, uintptr_t code, const struct insn *insn, str
 	memcpy(w->after + w->at, operand, insn->size);
 }
 
-NO_VECTORS static void registers_to(greg_t *g, const uint64_t r[16], uint64_t flags)
-{
-	for (uint8_t i = 0; i < 16; i++)
-		g[decode_greg(i)] = (greg_t)r[i];
-	g[REG_EFL] = (greg_t)flags;
-}
-
-NO_VECTORS static void registers_from(const greg_t *g, uint64_t r[16], uint64_t *flags)
-{
-	for (uint8_t i = 0; i < 16; i++)
-		r[i] = (uint64_t)g[decode_greg(i)];
-	*flags = (uint64_t)g[REG_EFL];
-}
-
 NO_VECTORS bool exchange_quickly(const struct insn *insn, const struct page *p, uintptr_t addr, uint64_t r[16], uint64_t *flags)
 {
 	const unsigned int size = insn->size, at = addr & 7, shift = 8 * at;
@@ -190,13 +176,13 @@ NO_VECTORS bool exchange_quickly(const struct insn *insn, const struct page *p, 
 	if (found != word_load(shadow_of(addr), size))
 		return false;
 	word_store(operand, found, size);
-	registers_to(g, r, *flags);
+	decode_registers_to(g, r, *flags);
 	sr_exchange_call(g, code);
 	after = (before & ~(mask << shift)) | word_load(operand, size) << shift;
 	if (!__atomic_compare_exchange_n(word, &before, after, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		return false;
 	word_store(shadow_to_change(addr), word_load(operand, size), size);
-	registers_from(g, r, flags);
+	decode_registers_from(g, r, flags);
 	return true;
 }
 

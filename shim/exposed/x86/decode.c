@@ -14,6 +14,20 @@ int decode_greg(uint8_t reg)
 	return greg_of[reg];
 }
 
+NO_VECTORS void decode_registers_to(greg_t *g, const uint64_t r[16], uint64_t flags)
+{
+	for (uint8_t i = 0; i < 16; i++)
+		g[greg_of[i]] = (greg_t)r[i];
+	g[REG_EFL] = (greg_t)flags;
+}
+
+NO_VECTORS void decode_registers_from(const greg_t *g, uint64_t r[16], uint64_t *flags)
+{
+	for (uint8_t i = 0; i < 16; i++)
+		r[i] = (uint64_t)g[greg_of[i]];
+	*flags = (uint64_t)g[REG_EFL];
+}
+
 greg_t *decode_register(ucontext_t *uc, uint8_t reg)
 {
 	return &uc->uc_mcontext.gregs[greg_of[reg]];

@@ -74,6 +74,9 @@ bool decode_names_sp(const struct insn *insn);
 
 /* The general register of that number, and its place among those of a ucontext_t. */
 greg_t *decode_register(ucontext_t *uc, uint8_t reg);
-int decode_greg(uint8_t reg) NO_VECTORS;
+int decode_greg(uint8_t reg);
+/* All of them, by their numbers, and the flags. */
+void decode_registers_to(greg_t *g, const uint64_t r[16], uint64_t flags) NO_VECTORS;
+void decode_registers_from(const greg_t *g, uint64_t r[16], uint64_t *flags) NO_VECTORS;
 
 #endif
