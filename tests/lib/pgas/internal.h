@@ -50,6 +50,17 @@ struct pgas {
 
 extern struct pgas pgas;
 
+/* The ranks beside this one, in a ring of all. */
+static inline int pgas_next(void)
+{
+	return (pgas.rank + 1) % pgas.ranks;
+}
+
+static inline int pgas_previous(void)
+{
+	return (pgas.rank + pgas.ranks - 1) % pgas.ranks;
+}
+
 /* bootstrap.c: sends each rank's record to all ranks, through pgasrun. */
 void pgas_exchange(const void *mine, void *all, size_t bytes);
 

@@ -26,16 +26,6 @@ static uint64_t found = 1, seed;
 static struct ibv_qp *qps[2][PGAS_MAX_RANKS];
 static struct ibv_cq *cq;
 
-static int next(void)
-{
-	return (pgas.rank + 1) % pgas.ranks;
-}
-
-static int previous(void)
-{
-	return (pgas.rank + pgas.ranks - 1) % pgas.ranks;
-}
-
 static void take(const void *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -92,7 +82,7 @@ static void beside(void)
 	struct ibv_sge sge[3] = {{(uintptr_t)out, 1500, pgas.private.mr->lkey},
 				 {(uintptr_t)out + 1500, 900, pgas.private.mr->lkey},
 				 {(uintptr_t)out + 2400, 300, pgas.private.mr->lkey}};
-	const uint64_t to = remote(next(), in), at[3] = {to, to + 1500, to + 2400};
+	const uint64_t to = remote(pgas_next(), in), at[3] = {to, to + 1500, to + 2400};
 
 	connect_to_all(2);
 	pgas_barrier();
@@ -103,9 +93,9 @@ static void beside(void)
 						       .num_sge = 1,
 						       .opcode = IBV_WR_RDMA_WRITE,
 						       .send_flags = IBV_SEND_SIGNALED,
-						       .wr.rdma = {at[i], pgas.peers[next()].rkey}};
+						       .wr.rdma = {at[i], pgas.peers[pgas_next()].rkey}};
 
-			if (ibv_post_send(qps[i % 2][next()], &wr, &bad))
+			if (ibv_post_send(qps[i % 2][pgas_next()], &wr, &bad))
 				pgas_fail("cannot post");
 		}
 		take(in, BYTES);
@@ -132,9 +122,9 @@ static void over(void)
 						       .num_sge = 1,
 						       .opcode = IBV_WR_RDMA_WRITE,
 						       .send_flags = IBV_SEND_SIGNALED,
-						       .wr.rdma = {remote(next(), in + 500 * i), pgas.peers[next()].rkey}};
+						       .wr.rdma = {remote(pgas_next(), in + 500 * i), pgas.peers[pgas_next()].rkey}};
 
-			if (ibv_post_send(qps[i][next()], &wr, &bad))
+			if (ibv_post_send(qps[i][pgas_next()], &wr, &bad))
 				pgas_fail("cannot post");
 		}
 		take(in, BYTES);
@@ -150,7 +140,7 @@ static void over(void)
 static void read_beside(void)
 {
 	char *in = pgas_shared(BYTES), *out = pgas_private(BYTES), *fetched = pgas_private(BYTES);
-	const uint64_t to = remote(next(), in);
+	const uint64_t to = remote(pgas_next(), in);
 	struct ibv_sge sge[3] = {{(uintptr_t)out, 1500, pgas.private.mr->lkey},
 				 {(uintptr_t)out + 1500, 900, pgas.private.mr->lkey},
 				 {(uintptr_t)out + 2400, 300, pgas.private.mr->lkey}},
@@ -162,12 +152,12 @@ static void read_beside(void)
 		fill(out, BYTES);
 		for (int i = 0; i < 4; i++) {
 			struct ibv_sge *s = i < 3 ? &sge[i] : &all;
-			const uint64_t from = remote(previous(), in);
+			const uint64_t from = remote(pgas_previous(), in);
 			struct ibv_send_wr *bad, wr = {.sg_list = s, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
 						       .opcode = i < 3 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
-						       .wr.rdma = {i < 3 ? to + (s->addr - sge[0].addr) : from, pgas.peers[i < 3 ? next() : previous()].rkey}};
+						       .wr.rdma = {i < 3 ? to + (s->addr - sge[0].addr) : from, pgas.peers[i < 3 ? pgas_next() : pgas_previous()].rkey}};
 
-			if (ibv_post_send(qps[i % 2][i < 3 ? next() : previous()], &wr, &bad))
+			if (ibv_post_send(qps[i % 2][i < 3 ? pgas_next() : pgas_previous()], &wr, &bad))
 				pgas_fail("cannot post");
 		}
 		for (int i = 0; i < 4; i++)
@@ -194,12 +184,12 @@ static void overlaid(void)
 			    .num_sge = 1,
 			    .opcode = i == 2 ? IBV_WR_RDMA_READ : IBV_WR_ATOMIC_FETCH_AND_ADD,
 			    .send_flags = i == 3 ? IBV_SEND_SIGNALED : 0,
-			    .wr.atomic = {.remote_addr = remote(next(), words),
+			    .wr.atomic = {.remote_addr = remote(pgas_next(), words),
 					  .compare_add = 1 + found % 5,
-					  .rkey = pgas.peers[next()].rkey}};
-		wr[2].wr.rdma.remote_addr = remote(next(), words);
-		wr[2].wr.rdma.rkey = pgas.peers[next()].rkey;
-		if (ibv_post_send(qps[0][next()], wr, &bad))
+					  .rkey = pgas.peers[pgas_next()].rkey}};
+		wr[2].wr.rdma.remote_addr = remote(pgas_next(), words);
+		wr[2].wr.rdma.rkey = pgas.peers[pgas_next()].rkey;
+		if (ibv_post_send(qps[0][pgas_next()], wr, &bad))
 			pgas_fail("cannot post");
 		await();
 		take(result, sizeof(uint64_t));
@@ -217,28 +207,28 @@ static void unasked(void)
 	uint64_t *out = pgas_private((WORDS + 1) * sizeof(*out));
 	struct ibv_sge data = {(uintptr_t)out, WORDS * sizeof(*out), pgas.private.mr->lkey},
 		       word = {(uintptr_t)(out + WORDS), sizeof(*out), pgas.private.mr->lkey};
-	const uint32_t rkey = pgas.peers[next()].rkey;
+	const uint32_t rkey = pgas.peers[pgas_next()].rkey;
 
 	connect_to_all(1);
 	pgas_barrier();
 	for (long r = 1; r <= rounds; r++) {
 		struct ibv_send_wr *bad, wr[3] = {
 		    {.next = &wr[1], .sg_list = &data, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-		     .wr.rdma = {remote(next(), mine->data), rkey}},
+		     .wr.rdma = {remote(pgas_next(), mine->data), rkey}},
 		    {.next = &wr[2], .sg_list = &word, .num_sge = 1, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
-		     .wr.atomic = {remote(next(), &mine->word), (uint64_t)r - 1, (uint64_t)r, rkey}},
+		     .wr.atomic = {remote(pgas_next(), &mine->word), (uint64_t)r - 1, (uint64_t)r, rkey}},
 		    {.sg_list = &word, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .send_flags = IBV_SEND_SIGNALED,
-		     .wr.atomic = {remote(next(), &mine->sum), found | 1, 0, rkey}}};
+		     .wr.atomic = {remote(pgas_next(), &mine->sum), found | 1, 0, rkey}}};
 		const uint64_t before = pgas_load(&mine->sum), round = (uint64_t)r;
 
 		fill(out, data.length);
 		pgas_barrier();
-		if (ibv_post_send(qps[0][next()], wr, &bad))
+		if (ibv_post_send(qps[0][pgas_next()], wr, &bad))
 			pgas_fail("cannot post");
 		for (struct pgas_patience patience = {0}; pgas_load(&mine->sum) == before;)
 			pgas_relax(&patience);
 		take(mine, offsetof(typeof(*mine), shown));
-		pgas_put(previous(), &mine->shown, &round, sizeof(round));
+		pgas_put(pgas_previous(), &mine->shown, &round, sizeof(round));
 		pgas_wait_for(&mine->shown, round);
 		await();
 		take(out + WORDS, sizeof(*out));
@@ -253,12 +243,12 @@ static void empty(void)
 
 	connect_to_all(1);
 	for (int i = 0; i < 32; i++)
-		if (ibv_post_recv(qps[0][previous()], &receive, &bad_receive))
+		if (ibv_post_recv(qps[0][pgas_previous()], &receive, &bad_receive))
 			pgas_fail("cannot post a receive");
 	pgas_barrier();
 	for (int i = 0; i < 32; i++) {
 		send.imm_data = (uint32_t)found;
-		if (ibv_post_send(qps[0][next()], &send, &bad))
+		if (ibv_post_send(qps[0][pgas_next()], &send, &bad))
 			pgas_fail("cannot post");
 		for (int left = 2; left; left--) {
 			struct ibv_wc wc = await();
@@ -286,15 +276,15 @@ static void deregistered(void)
 					 {(uintptr_t)out, MESSAGE, pgas.private.mr->lkey}};
 		struct ibv_recv_wr receive = {.sg_list = &sge[0], .num_sge = 1};
 		struct ibv_send_wr wr[2] = {{.next = &wr[1], .sg_list = &sge[1], .num_sge = 1, .opcode = IBV_WR_RDMA_READ,
-					     .send_flags = IBV_SEND_SIGNALED, .wr.rdma = {remote(next(), shared), pgas.peers[next()].rkey}},
+					     .send_flags = IBV_SEND_SIGNALED, .wr.rdma = {remote(pgas_next(), shared), pgas.peers[pgas_next()].rkey}},
 					    {.sg_list = &sge[2], .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}};
 
-		if (ibv_post_recv(qps[0][previous()], &receive, &bad_receive))
+		if (ibv_post_recv(qps[0][pgas_previous()], &receive, &bad_receive))
 			pgas_fail("cannot post a receive");
 		fill(out, MESSAGE);
 		fill(shared, MESSAGE);
 		pgas_barrier();
-		if (ibv_post_send(qps[0][next()], wr, &bad))
+		if (ibv_post_send(qps[0][pgas_next()], wr, &bad))
 			pgas_fail("cannot post");
 		pgas_barrier();
 		usleep(20000);
@@ -326,7 +316,7 @@ static void post_receive(uint32_t slot)
 	struct ibv_sge sge = {(uintptr_t)(work.in + slot * MESSAGE), MESSAGE, pgas.private.mr->lkey};
 	struct ibv_recv_wr *bad, wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1};
 
-	if (ibv_post_recv(qps[0][previous()], &wr, &bad))
+	if (ibv_post_recv(qps[0][pgas_previous()], &wr, &bad))
 		pgas_fail("cannot post a receive");
 }
 
@@ -339,7 +329,7 @@ static void post_message(uint32_t slot)
 				       .opcode = IBV_WR_SEND,
 				       .send_flags = IBV_SEND_SIGNALED};
 
-	if (ibv_post_send(qps[0][next()], &wr, &bad))
+	if (ibv_post_send(qps[0][pgas_next()], &wr, &bad))
 		pgas_fail("cannot post");
 }
 
@@ -412,7 +402,7 @@ static void *post_all(void *unused)
 					       .imm_data = (uint32_t)left};
 		int err;
 
-		while ((err = ibv_post_send(qps[0][next()], &wr, &bad)) == ENOMEM)
+		while ((err = ibv_post_send(qps[0][pgas_next()], &wr, &bad)) == ENOMEM)
 			;
 		if (err)
 			pgas_fail("cannot post: %s", strerror(err));
@@ -427,7 +417,7 @@ static void full(void)
 
 	connect_to_all(1);
 	for (int i = 0; i < 32; i++)
-		if (ibv_post_recv(qps[0][previous()], &receive, &bad))
+		if (ibv_post_recv(qps[0][pgas_previous()], &receive, &bad))
 			pgas_fail("cannot post a receive");
 	pgas_barrier();
 	pthread_create(&thread, NULL, post_all, NULL);
@@ -437,7 +427,7 @@ static void full(void)
 		if (!(wc.opcode & IBV_WC_RECV))
 			continue;
 		take(&wc.imm_data, sizeof(wc.imm_data));
-		if (ibv_post_recv(qps[0][previous()], &receive, &bad))
+		if (ibv_post_recv(qps[0][pgas_previous()], &receive, &bad))
 			pgas_fail("cannot post a receive");
 	}
 	pthread_join(thread, NULL);

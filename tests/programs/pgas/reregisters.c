@@ -39,16 +39,6 @@ struct thread {
 static struct state *state;
 static uint64_t rounds;
 
-static int next_rank(void)
-{
-	return (pgas.rank + 1) % pgas.ranks;
-}
-
-static int previous_rank(void)
-{
-	return (pgas.rank + pgas.ranks - 1) % pgas.ranks;
-}
-
 static uint64_t initial(int rank, int thread, uint64_t round, int word)
 {
 	return ((uint64_t)rank << 48 | (uint64_t)thread << 40 | round << 20 | (uint64_t)word) * 0x9e3779b97f4a7c15;
@@ -90,7 +80,7 @@ static struct ibv_mr *offer(struct thread *t, uint64_t round)
 	if (!mr)
 		pgas_fail("cannot register: %m");
 	*t->sent = (struct card){(uintptr_t)t->region, mr->rkey, round};
-	put(t, next_rank(), &state->card[t->number], t->sent, sizeof(*t->sent));
+	put(t, pgas_next(), &state->card[t->number], t->sent, sizeof(*t->sent));
 	return mr;
 }
 
@@ -101,12 +91,12 @@ static void serve(struct thread *t, uint64_t round)
 	const size_t bytes = WORDS * sizeof(uint64_t);
 
 	pgas_wait_for(&card->round, round);
-	transfer(t, previous_rank(), IBV_WR_RDMA_READ, t->fetched, bytes, card->address, (uint32_t)card->rkey);
+	transfer(t, pgas_previous(), IBV_WR_RDMA_READ, t->fetched, bytes, card->address, (uint32_t)card->rkey);
 	for (int i = 0; i < WORDS; i++)
 		t->fetched[i] = t->fetched[i] * 3 + round;
-	transfer(t, previous_rank(), IBV_WR_RDMA_WRITE, t->fetched, bytes, card->address, (uint32_t)card->rkey);
+	transfer(t, pgas_previous(), IBV_WR_RDMA_WRITE, t->fetched, bytes, card->address, (uint32_t)card->rkey);
 	*t->sent_done = round;
-	put(t, previous_rank(), &state->done[t->number], t->sent_done, sizeof(*t->sent_done));
+	put(t, pgas_previous(), &state->done[t->number], t->sent_done, sizeof(*t->sent_done));
 }
 
 static void *work(void *argument)

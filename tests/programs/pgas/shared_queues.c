@@ -46,16 +46,6 @@ struct completion {
 	uint32_t place; /* of a WRITE: where */
 };
 
-static int next(void)
-{
-	return (pgas.rank + 1) % pgas.ranks;
-}
-
-static int previous(void)
-{
-	return (pgas.rank + pgas.ranks - 1) % pgas.ranks;
-}
-
 static void take(const void *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -89,7 +79,7 @@ static void post_receive(uint64_t id)
 	struct ibv_sge sge = {(uintptr_t)place_of(work.in, queue, (uint32_t)id), MESSAGE, pgas.private.mr->lkey};
 	struct ibv_recv_wr *bad, wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1};
 
-	if (srq ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(qps[queue][previous()], &wr, &bad))
+	if (srq ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(qps[queue][pgas_previous()], &wr, &bad))
 		pgas_fail("cannot post a receive");
 }
 
@@ -123,11 +113,11 @@ static void post(int queue, uint32_t place, enum ibv_wr_opcode opcode)
 				       .opcode = opcode,
 				       .send_flags = IBV_SEND_SIGNALED,
 				       .imm_data = (uint32_t)queue << 16 | place,
-				       .wr.rdma = {pgas.peers[next()].base + (uint64_t)(remote - pgas.shared.base), pgas.peers[next()].rkey}};
+				       .wr.rdma = {pgas.peers[pgas_next()].base + (uint64_t)(remote - pgas.shared.base), pgas.peers[pgas_next()].rkey}};
 
 	if (how.builds && opcode != IBV_WR_RDMA_READ)
-		build(ibv_qp_to_qp_ex(qps[queue][next()]), &wr);
-	else if (ibv_post_send(qps[queue][next()], &wr, &bad))
+		build(ibv_qp_to_qp_ex(qps[queue][pgas_next()]), &wr);
+	else if (ibv_post_send(qps[queue][pgas_next()], &wr, &bad))
 		pgas_fail("cannot post");
 }
 
