@@ -500,23 +500,17 @@ def stopped_at(err, rank):
     return int(there.group(1)) if named and there else 0
 
 
-def recorded_with_all(directory, program):
-    """(the trace in which rank 1 has all that is to be changed, its records, '' or what went wrong)"""
-    # Whether a load finds something new depends on when it comes.
-    for i in range(5):
-        trace, outputs, problem = record(directory, "%s-%d" % (program[0], i), 3, program, "--order")
-        problem = problem or exact(directory, trace, outputs)
-        of_rank = records(trace, 1)
-        if problem or all(entered(of_rank) for of, _, entered, _ in ENTERED if of == program):
-            break
-    return trace, of_rank, problem
+def recorded(directory, program):
+    """(a trace that replays exactly, the records of rank 1, '' or what went wrong)"""
+    trace, outputs, problem = record(directory, program[0], 3, program, "--order")
+    return trace, records(trace, 1), problem or exact(directory, trace, outputs)
 
 
 def changed_on_purpose(tap, directory):
     """Whatever is changed of what entered a rank, it is this rank that is stopped, and soon."""
-    recorded = {program[0]: recorded_with_all(directory, program) for program in (MIXED, CHAIN)}
+    of = {program[0]: recorded(directory, program) for program in (MIXED, CHAIN)}
     for program, what, entered, where in ENTERED:
-        trace, of_rank, problem = recorded[program[0]]
+        trace, of_rank, problem = of[program[0]]
         copy = os.path.join(directory, "changed.srec")
         first = {id(r) for r in firsts(of_rank)}
         found = [r["sn"] for r in entered(of_rank) if id(r) in first]
