@@ -202,7 +202,7 @@ uint64_t sr_invoke_start_poll(const struct sr_call_desc *d, uint64_t *a)
 	bool started = !err && d == &sr_calls[SR_CALL_start_poll];
 
 	sr_picks_stop(); /* not each of these completions says whose it is */
-	received->count = received->unproven = 0;
+	sr_received_none(received);
 	while (!err && c && !found(cq, &c->current, received))
 		err = (int)sr_real(&sr_calls[SR_CALL_next_poll], a);
 	/* The program does not call end_poll if it got no completion. */

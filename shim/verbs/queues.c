@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) int poll_queue(const struct sr_call
 {
 	int kept = 0, n, left;
 
-	received->count = received->unproven = 0;
+	sr_received_none(received);
 	received->is_odd = received->lacks_queue = false;
 	received->posted_at = 0;
 	sr_poll_begins(received);

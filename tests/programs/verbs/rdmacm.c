@@ -258,8 +258,22 @@ static void talk(struct rdma_cm_id *client, struct rdma_cm_id *server)
 	rdma_dereg_mr(mr_fetched);
 }
 
+/* A message whose receive nobody polls: the end of the server's queue pair takes its completion with it. */
+static void leave_message(struct rdma_cm_id *client, struct rdma_cm_id *server, char *to)
+{
+	static char from[64] = "left behind";
+	struct ibv_mr *mr_to = rdma_reg_msgs(server, to, 64), *mr_from = rdma_reg_msgs(client, from, sizeof(from));
+	struct ibv_wc wc;
+
+	said("receive", rdma_post_recv(server, NULL, to, 64, mr_to));
+	said("send", rdma_post_send(client, NULL, from, sizeof(from), mr_from, IBV_SEND_SIGNALED));
+	said("sent", rdma_get_send_comp(client, &wc));
+	rdma_dereg_mr(mr_from);
+}
+
 static void accepted(struct rdma_event_channel *channel, struct rdma_cm_id *listener)
 {
+	static char left[64];
 	struct rdma_event_channel *other = rdma_create_event_channel();
 	struct rdma_cm_id *client = routed(channel, listener), *server;
 	struct rdma_conn_param param = param_of("hello");
@@ -277,11 +291,13 @@ static void accepted(struct rdma_event_channel *channel, struct rdma_cm_id *list
 	said("establish", rdma_establish(client));
 	said("notify", rdma_notify(server, IBV_EVENT_COMM_EST));
 	talk(client, server);
+	leave_message(client, server, left);
 	said("disconnect", rdma_disconnect(client));
 	expect_and_ack(other, RDMA_CM_EVENT_DISCONNECTED);
 	said("disconnect", rdma_disconnect(server));
 	expect_and_ack(channel, RDMA_CM_EVENT_DISCONNECTED);
 	rdma_destroy_qp(server);
+	printf("%s\n", left);
 	rdma_destroy_srq(server);
 	print_id("bare", server);
 	said("destroy", rdma_destroy_id(server));
