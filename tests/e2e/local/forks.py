@@ -20,7 +20,7 @@ SECONDS = 60
 CHILDREN = {
     "two": {"1": 5, "2": 6}, "nested": {"1": 8, "1/1": 7}, "threads-in-child": {"1": 9}, "threads-in-both": {"1": 10},
     "signals": {"1": 34}, "files": {"1": 11}, "killed": {"1": 123}, "executes": {"1": 123}, "without-handlers": {"1": 12},
-    "shared": {"1": 13}, "daemon": {"1": 0, "1/1": 15},
+    "shared": {"1": 13}, "shared-beside": {"1": 14}, "daemon": {"1": 0, "1/1": 15},
 }
 
 

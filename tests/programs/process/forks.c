@@ -9,8 +9,10 @@
  * called once, so that the program counts as one that uses them.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -332,6 +334,51 @@ static void shared(void)
 	await(child);
 }
 
+#define BESIDE 200
+
+/* Memory that a fork makes known to another process, beside a thread that loads it. */
+struct beside {
+	_Atomic int *shared[BESIDE];
+	_Atomic bool began, ends;
+};
+
+static void *load_beside(void *argument)
+{
+	struct beside *b = argument;
+	int sum = 0;
+
+	while (!b->ends) {
+		sched_yield();
+		for (int i = 0; i < BESIDE; i++)
+			sum += *b->shared[i];
+		b->began = true;
+	}
+	printf("%s: a thread found %d\n", name, sum);
+	fflush(stdout);
+	return NULL;
+}
+
+static void shared_beside(void)
+{
+	struct beside b = {.began = false};
+	pthread_t thread;
+	pid_t child;
+
+	for (int i = 0; i < BESIDE; i++) {
+		b.shared[i] = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		*b.shared[i] = i;
+	}
+	pthread_create(&thread, NULL, load_beside, &b);
+	while (!b.began)
+		sched_yield();
+	child = begin("child 1");
+	if (!child)
+		_exit(14);
+	b.ends = true;
+	pthread_join(thread, NULL);
+	await(child);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -346,6 +393,7 @@ static const struct {
     {"executes", executes},
     {"without-handlers", without_handlers},
     {"shared", shared},
+    {"shared-beside", shared_beside},
     {"daemon", daemonizes},
     {"traced", traced},
 };
