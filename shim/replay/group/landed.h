@@ -35,9 +35,6 @@
 #include "logd/trace/exposed_event.h"
 #include "shim/core/thread.h"
 
-#define LANDED_TRIES 4096
-#define LANDED_FIRST 8 /* ... while other members may still write what is looked for */
-
 enum sr_landed {
 	SR_LANDED,         /* all values have their data, valid until the next event of the process */
 	SR_LANDED_NOWHERE, /* no member has written to the memory of one of them */
