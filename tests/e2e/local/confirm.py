@@ -128,7 +128,7 @@ def find_wrapped(directory):
     # One of them may be no more than possible: local/races says why.
     trace, races = find(directory, "knapsack race 6 40", 4, True)
     return trace, [r for r in races if {a["kind"] for a in r["accesses"]} == {"store", "read"} and
-                   any(a["kind"] == "read" and "main (knapsack.c:65)" in a["frames"] for a in r["accesses"])]
+                   any(a["kind"] == "read" and "main (knapsack.c:66)" in a["frames"] for a in r["accesses"])]
 
 
 def wrapped(tap, directory):

@@ -78,7 +78,7 @@ def unrecorded(tap, place):
     """The program goes on without a daemon that does not answer."""
     with Daemon(place) as daemon:
         trace = os.path.join(place, "t.srec")
-        recording = Recording(daemon, trace, "fill", "1", "300", "1").until_begun()
+        recording = Recording(daemon, trace, "fill", "1", "1500", "1").until_begun()
         time.sleep(0.1)
         daemon.send(signal.SIGSTOP)
         recording.end()

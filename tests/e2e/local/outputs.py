@@ -23,6 +23,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import BUILD, FULL, SREPLAY, Tap, run, write_old
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "outputs")
+# What a replay waits for a call.
+STUCK_SECONDS = 20
 # A file's content, the same for each case.
 SHORT = "forty-two and some more\n"
 LONG = "".join("line %d of a longer text\n" % i for i in range(400))
@@ -56,7 +58,7 @@ class Case:
 
     def replay(self, text=None, *options):
         write(self.input, self.text if text is None else text)
-        return run([SREPLAY, "replay", "--timeout", "20", *options, self.trace], 100)
+        return run([SREPLAY, "replay", "--timeout", str(STUCK_SECONDS), *options, self.trace], 100)
 
     def is_exact(self):
         with tempfile.TemporaryDirectory() as keep:
@@ -210,7 +212,7 @@ def killed_loop(tap, place):
         time.sleep(0.1)
     began = time.time()
     status, out, err = c.replay()
-    tap.ok(status == 123 and out == b"begun\n" and "up to where the recorded program was killed" in err and time.time() - began < 12,
+    tap.ok(status == 123 and out == b"begun\n" and "up to where the recorded program was killed" in err and time.time() - began < STUCK_SECONDS,
            "killed in a computing loop: the replay ends there, in %.1f s" % (time.time() - began), "%s %s" % (status, err))
 
 
@@ -296,12 +298,14 @@ def uncompared(tap, place):
 
 
 WRITES = """
-import ctypes, os, sys, threading
+import ctypes, fcntl, os, struct, sys, termios, threading, time
 libc = ctypes.CDLL(None)
 text = ctypes.create_string_buffer(b'x' * 200000)
 if sys.argv[1] == 'thread':
     threading.Thread(target=libc.write, args=(int(sys.argv[2]), text, 200000), daemon=True).start()
-    threading.Event().wait(0.2)
+    # It is full when the write blocks.
+    while struct.unpack('i', fcntl.ioctl(int(sys.argv[2]), termios.FIONREAD, bytes(4)))[0] < 65536:
+        time.sleep(0.02)
     libc._exit(3)
 libc.write(int(sys.argv[2]), text, 200000)
 """
@@ -318,7 +322,6 @@ def blocked(tap, place):
         end = time.time() + 20
         if how == "killed":
             piece = struct.pack("i", 0)
-            # It is full when the write blocks.
             while struct.unpack("i", fcntl.ioctl(r, termios.FIONREAD, piece))[0] < 65536 and time.time() < end:
                 time.sleep(0.02)
             os.killpg(p.pid, signal.SIGKILL)

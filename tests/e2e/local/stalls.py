@@ -129,7 +129,7 @@ def stopped(tap, place):
     """The daemon is stopped while two threads record: after 5 s, counted once, the program goes on."""
     with Daemon(place) as daemon:
         trace = os.path.join(place, "t.srec")
-        recording = Recording(daemon, trace, "fill", "8", "300", "1", quiet="off").until_begun()
+        recording = Recording(daemon, trace, "fill", "8", "1500", "1", quiet="off").until_begun()
         time.sleep(0.1)
         daemon.send(signal.SIGSTOP)
         said = recording.listen("rank 0 waits for sreplay-logd (process %d, which is stopped)" % daemon.process.pid, 10)
@@ -219,7 +219,7 @@ def frozen(tap, place):
     """A file system that freezes while it is written to: what is recorded there waits for 5 s, and nothing else waits."""
     with Daemon(place) as daemon:
         bad, good = os.path.join(daemon.frozen, "t.srec"), os.path.join(place, "t.srec")
-        recording = Recording(daemon, bad, "fill", "2", "300", "2", quiet="off").until_begun()
+        recording = Recording(daemon, bad, "fill", "2", "750", "2", quiet="off").until_begun()
         daemon.freeze()
         said = recording.listen("which waits for the file system of the trace", 10)
         tap.ok(said is not None and said < 3, "what it waits for is said at once", "%s %s" % (said, recording.err))

@@ -3,12 +3,11 @@
 """Programs that wait on exposed memory, on the software device: recording one must not make it wait longer, and its
 replay must tell a long computation from a loop that waits in vain, and be as fast as the run.
 
-The bounds are some ten times what a quiet machine takes.
+The bounds are some ten times what a quiet machine takes, and half of what it took where a loop waited for ticks.
 """
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,17 +43,12 @@ def timed_replay(trace, rank):
 def yields(tap, directory):
     """
     A rank between two others reads the row of one and then waits, by sched_yield, for the other's, whose number lies on
-    the same page: what it has of that page is older. Four ranks on two processors.
+    the same page: what it has of that page is older. Four ranks on two processors; rank 2 is late, rank 1 waits for it.
     """
     trace = os.path.join(directory, "laplace.srec")
-    # Whether a rank finds its page older than the number in it is chance; on a busy machine it may find it never.
-    for _ in range(5):
-        shutil.rmtree(trace, ignore_errors=True)
-        status, seconds, said = record(directory, trace, 4, ["laplace", "64", "300"])
-        events = subprocess.run([SREPLAY, "dump", trace], capture_output=True, text=True).stdout
-        if status or "yield" in events:
-            break
-    tap.ok(status == 0 and seconds and seconds < 1, "a loop that gives up its processor sees what has come", "%s\n%s" % (status, said))
+    status, seconds, said = record(directory, trace, 4, ["laplace", "64", "300", "2"])
+    events = subprocess.run([SREPLAY, "dump", trace], capture_output=True, text=True).stdout
+    tap.ok(status == 0 and seconds and seconds < 4, "a loop that gives up its processor sees what has come", "%s\n%s" % (status, said))
     tap.ok("yield" in events, "it was shown that as it gave up its processor", events[:2000])
     for rank in (1, 2):
         exact, took, err = timed_replay(trace, rank)

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pgas/pgas.h"
 
@@ -64,6 +65,8 @@ static void first_row(void)
 {
 	uint64_t weight = read_element(weights, 0), value = read_element(values, 0);
 
+	/* Where rank 0 still waits in the last barrier, it must not find there that others have come to the next one. */
+	usleep(pgas_rank() ? 100000 : 0);
 	for (long c = pgas_rank(); c <= capacity; c += pgas_ranks())
 		*own_element(row(0), c) = (uint64_t)c < weight ? 0 : value;
 	pgas_barrier();

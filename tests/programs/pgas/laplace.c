@@ -3,12 +3,15 @@
  * laplace.c: Jacobi's iteration for Laplace's equation on a square, in strips of rows whose edges
  * are put into the neighbours' memory, each followed by a flag: no barrier in the iteration.
  *
- *   laplace [SIZE [ITERATIONS]]
+ *   laplace [SIZE [ITERATIONS [LATE]]]
+ *
+ * LATE: this rank comes late in each of its first iterations, so that its neighbours wait.
  *
  * Each rank does the whole iteration alone at the end; its strip must be the same to the last bit.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pgas/pgas.h"
 
@@ -25,6 +28,10 @@ struct halo {
 enum { ABOVE, BELOW };
 
 static struct halo halos[2][2];
+#define LATE_ITERATIONS 5
+#define LATE_US		20000
+
+static long late; /* the rank that is, or another number */
 static long size; /* of the inside; the boundary is around it */
 static double *edge_out;
 
@@ -108,6 +115,8 @@ static double *iterate(long first, long rows, long iterations)
 	for (long i = 1; i <= iterations; i++) {
 		relax(next, grid, rows);
 		swap(&grid, &next);
+		if (late == pgas_rank() && i <= LATE_ITERATIONS)
+			usleep(LATE_US);
 		if (above)
 			send_edge(pgas_rank() - 1, ABOVE, grid + width, (uint64_t)i);
 		if (below)
@@ -135,13 +144,14 @@ static double *iterate_alone(long iterations)
 
 int main(int argc, char **argv)
 {
-	static const char usage[] = "laplace [SIZE [ITERATIONS]]";
+	static const char usage[] = "laplace [SIZE [ITERATIONS [LATE]]]";
 	long iterations, first, rows;
 	double *strip, *whole, middle;
 	bool right;
 
 	size = pgas_argument(argc, argv, 1, 64, 1, usage);
 	iterations = pgas_argument(argc, argv, 2, 100, 1, usage);
+	late = pgas_argument(argc, argv, 3, PGAS_MAX_RANKS, 0, usage);
 	pgas_start(4 * ((size_t)(size + 2) * sizeof(double) + 128),
 		   2 * (size_t)(size + 2) * sizeof(double));
 	if (size < pgas_ranks())

@@ -58,7 +58,10 @@ static void store_read_polled(void)
 	}
 }
 
-/* The owner's flag is read now and then, with other READs in between: that it orders what follows tells that it is one. */
+/*
+ * The owner's flag is read now and then, with other READs in between: that it orders what follows tells that it is one.  It was
+ * read in vain before the owner raises it: of a single READ nobody could tell.
+ */
 static void store_read_once(void)
 {
 	volatile uint64_t *words = shared->data;
@@ -67,9 +70,11 @@ static void store_read_once(void)
 	if (is(OWNER)) {
 		if (words[5] + words[WORDS - 1])
 			pgas_fail("it was there");
-		usleep(20000);
+		pgas_wait_for(&shared->flag, 1);
 		pgas_store(&shared->counter, 1);
 	} else if (is(0)) {
+		pgas_get(OWNER, &nothing, &shared->counter, sizeof(nothing));
+		pgas_put(OWNER, &shared->flag, &one, sizeof(one));
 		while (!raised) {
 			pgas_get(OWNER, &nothing, &shared->port, sizeof(nothing));
 			pgas_get(OWNER, &raised, &shared->counter, sizeof(raised));
