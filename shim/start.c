@@ -57,6 +57,7 @@
 #include "shim/core/stack_below.h"
 #include "shim/core/sums.h"
 #include "shim/core/thread.h"
+#include "shim/kernel/lazy_binding.h"
 #include "shim/kernel/tsc.h"
 #include "shim/core/variables.h"
 #include "shim/verbs/regions.h"
@@ -185,6 +186,7 @@ static void record(enum sr_record_from from)
 		settings.threads = choose_threads(from);
 	if (from == SR_RECORD_FROM_START) {
 		pin_malloc();
+		sr_lazy_binding_start();
 		trap_system_calls();
 		trap_counter();
 	}
@@ -238,6 +240,7 @@ static void begin(char **argv, char **envp)
 		if (!prepare())
 			_exit(SR_REPLAY_EXIT_FAILED);
 		pin_malloc();
+		sr_lazy_binding_start();
 		before = sr_enter(t);
 		sr_direct_set(replays_direct_verbs() ? SR_DIRECT_ALLOW : SR_DIRECT_REFUSE_QUIETLY);
 		sr_replay_start();

@@ -6,8 +6,8 @@
  * the stack, it holds what earlier functions left there, and the recorder leaves other bytes than a
  * replay.  So both clear the stack below an intercepted call before it returns.
  *
- * And the registers that belong to the called function: the dynamic linker saves the vector registers on the stack when it
- * looks up a function at its first call; and a place at which a thread is stopped (shim/record/places.h) is told by the general
+ * And the registers that belong to the called function: programs' functions save vector registers on the
+ * stack, as ld.so does (kernel/lazy_binding.h); and a place at which a thread is stopped (shim/record/places.h) is told by the general
  * ones.
  */
 #ifndef SHIM_CORE_STACK_BELOW_H
