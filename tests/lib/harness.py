@@ -3,6 +3,7 @@
 
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -48,19 +49,31 @@ def start(arguments, stdout, stderr, **options):
                             start_new_session=True, **options)
 
 
+def listens(port):
+    """Does something listen on the port, by TCP or by librdmacm on the software device? Looks at the kernel's tables and does not connect."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with open(table) as f:
+            for line in f.readlines()[1:]:
+                fields = line.split()
+                if fields[1].endswith(":%04X" % port) and fields[3] == "0A":
+                    return True
+    with open("/proc/net/unix") as f:
+        return any(re.search(r" 00010000 .* @softdev-cm/\w+/\w+/%d/" % port, line) for line in f)
+
+
 def wait_for_listener(port, process, seconds=RECORD_SECONDS):
-    """Until something listens on the TCP port; looks at the kernel's table and does not connect."""
-    wanted = ":%04X" % port
     end = time.time() + seconds
     while time.time() < end and process.poll() is None:
-        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-            with open(table) as f:
-                for line in f.readlines()[1:]:
-                    fields = line.split()
-                    if fields[1].endswith(wanted) and fields[3] == "0A":
-                        return True
+        if listens(port):
+            return True
         time.sleep(0.05)
     return False
+
+
+def until_listens(port):
+    """The same as a line of a shell script."""
+    return '%s -c "import sys; sys.path.insert(0, \'%s\'); import harness, time\nwhile not harness.listens(%d): time.sleep(0.05)"' % (
+        sys.executable, os.path.dirname(os.path.realpath(__file__)), port)
 
 
 def free_port():

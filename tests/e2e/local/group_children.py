@@ -13,7 +13,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, free_port, run, run_functions
+from harness import BUILD, SREPLAY, free_port, run, run_functions, until_listens
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "forking_server")
@@ -22,12 +22,12 @@ SECONDS = 90
 WORDS = ("alpha", "omega")
 
 
-def record_all(trace, commands, *options):
-    """Each command as a rank of its own, all on one device; the first is the server."""
+def record_all(trace, commands, *options, wait="true"):
+    """Each command as a rank of its own, all on one device; the first is the server, and behind it comes wait."""
     shutil.rmtree(trace, ignore_errors=True)
-    script = "\n".join("%s record -q %s --rank %d -o %s -- %s > %s.%d 2>&1 &" % (SREPLAY, " ".join(options), i, trace, c, trace, i)
-                       for i, c in enumerate(commands))
-    status, _, err = run(SOFTDEV + ["sh", "-c", script + "\nwait"], SECONDS)
+    script = ["%s record -q %s --rank %d -o %s -- %s > %s.%d 2>&1 &" % (SREPLAY, " ".join(options), i, trace, c, trace, i)
+              for i, c in enumerate(commands)]
+    status, _, err = run(SOFTDEV + ["sh", "-c", "\n".join(script[:1] + [wait] + script[1:] + ["wait"])], SECONDS)
     said = [open("%s.%d" % (trace, i)).read() for i in range(len(commands))]
     return status, said, err
 
@@ -127,8 +127,8 @@ def fio(tap, place):
     trace = os.path.join(place, "fio.srec")
     port = free_port()
     common = "--ioengine=rdma --port=%d --bs=4k --size=64k --iodepth=4" % port
-    status, said, err = record_all(trace, ["fio --name=s --rw=read " + common, "sh -c 'sleep 1; exec fio --name=c --rw=write "
-                                           "--ioengine=rdma --hostname=127.0.0.1 --verb=write %s'" % common])
+    status, said, err = record_all(trace, ["fio --name=s --rw=read " + common, "fio --name=c --rw=write --ioengine=rdma "
+                                           "--hostname=127.0.0.1 --verb=write " + common], wait=until_listens(port))
     how = "%s %s %s" % (status, said, err)
     status, _, err = replay(trace)
     exact = members(err)

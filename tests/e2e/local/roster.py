@@ -47,7 +47,7 @@ class Pair:
         with tempfile.TemporaryFile() as log:
             server = start(record(0) + put(self.server), log, log)
             try:
-                wait_for_listener(port, server, 3)
+                wait_for_listener(port, server, SECONDS)
                 status, out, err = run(record(1) + put(self.client), SECONDS)
                 end = time.monotonic() + 20
                 while server.poll() is None and time.monotonic() < end:

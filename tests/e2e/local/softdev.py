@@ -18,7 +18,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
 from cases import names_of
-from harness import BUILD, SREPLAY, Tap, fresh, read, run
+from harness import BUILD, SREPLAY, Tap, free_port, fresh, read, run, until_listens
 
 PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SOFTDEV = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "ci", "softdev")
@@ -57,12 +57,16 @@ def group(tap, directory, name):
     tap.ok("protected" in info and "compared" not in info, "%s: all of its regions are protected" % name, info)
 
 
+def both(side, port):
+    """A script: the server, which listens there, and its client."""
+    return "%s & %s; %s 127.0.0.1; wait" % (side % 0, until_listens(port), side % 1)
+
+
 def large_message(tap, directory):
     """Over 1 GiB, which makes a record of that size."""
-    trace, size = os.path.join(directory, "large.srec"), "1100000000"
-    side = "%s record -q -o %s --rank %%d -- ibv_rc_pingpong -d soft0 -g 0 -s %s -n 1 -r 1" % (SREPLAY, trace, size)
-    job = "%s & sleep 1; %s 127.0.0.1; wait" % (side % 0, side % 1)
-    status, out, err = run([SOFTDEV, "--", "sh", "-c", job], LARGE_SECONDS)
+    trace, size, port = os.path.join(directory, "large.srec"), "1100000000", free_port()
+    side = "%s record -q -o %s --rank %%d -- ibv_rc_pingpong -d soft0 -g 0 -p %d -s %s -n 1 -r 1" % (SREPLAY, trace, port, size)
+    status, out, err = run([SOFTDEV, "--", "sh", "-c", both(side, port)], LARGE_SECONDS)
     tap.ok(status == 0, "a message of over 1 GiB is recorded", "%s\n%s" % (out.decode(), err))
     for rank in "0", "1":
         status, _, err = run([SREPLAY, "replay", "-r", rank, trace], LARGE_SECONDS)
@@ -71,10 +75,9 @@ def large_message(tap, directory):
 
 def over_infiniband(tap, directory, transport):
     """Its queue pairs have LIDs for addresses, and no GIDs: their group replays, too."""
-    trace = os.path.join(directory, transport + ".srec")
-    side = "%s record -q -o %s --rank %%d -- ibv_%s_pingpong -d soft0 -n 100" % (SREPLAY, trace, transport)
-    status, out, err = run([SOFTDEV, "-l", "infiniband", "--", "sh", "-c", "%s & sleep 0.5; %s 127.0.0.1; wait" % (side % 0, side % 1)],
-                           SECONDS)
+    trace, port = os.path.join(directory, transport + ".srec"), free_port()
+    side = "%s record -q -o %s --rank %%d -- ibv_%s_pingpong -d soft0 -p %d -n 100" % (SREPLAY, trace, transport, port)
+    status, out, err = run([SOFTDEV, "-l", "infiniband", "--", "sh", "-c", both(side, port)], SECONDS)
     tap.ok(status == 0 and b"LID 0x0001" in out and b"GID ::" in out, "%s over InfiniBand is recorded" % transport,
            "%s\n%s" % (out.decode(), err))
     status, _, err = run([SREPLAY, "replay", trace], SECONDS)

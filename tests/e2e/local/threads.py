@@ -10,9 +10,11 @@ tests/programs/threads and a replay of each, which must print the same.
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
 from harness import BUILD, FULL, SREPLAY, Tap, replay
@@ -51,7 +53,14 @@ def runs_differ(directory, command, runs, status, env=None):
 def killed_differs(directory):
     """Killed from outside: its replay comes to where it was killed."""
     trace = os.path.join(directory, "killed.srec")
-    record(trace, ["sh", "-c", "%s killed & sleep 0.3; kill -9 $!; wait $!" % os.path.join(APPS, "thread_ends")])
+    recorder = subprocess.Popen([SREPLAY, "record", "-o", trace, "--", os.path.join(APPS, "thread_ends"), "killed"],
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    recorder.stdout.readline()
+    recorded = int(subprocess.check_output(["pgrep", "-P", str(recorder.pid)]))
+    while os.path.exists("/proc/%d/fd/0" % recorded):
+        time.sleep(0.002)
+    os.kill(recorded, signal.SIGKILL)
+    recorder.communicate(timeout=RUN_SECONDS)
     status, out, err = replay(trace, 0)
     return "" if status == 123 and out == b"running\n" and "was killed" in err else "%s %s\n%s" % (status, out, err)
 
