@@ -20,7 +20,7 @@
 #define PLACES 4
 
 struct shared {
-	uint64_t head, tail, flag, answered, ticket, serving, counter, key, address;
+	uint64_t head, tail, began, flag, answered, ticket, serving, counter, key, address;
 	uint64_t place[PLACES][WORDS];
 	uint64_t request[WORDS];
 };
@@ -108,7 +108,10 @@ static void let_the_other_go_on(void)
 	usleep(1000);
 }
 
-/* The producer writes entries into the consumer's ring: does it wait for a place to be free? */
+/*
+ * The producer writes entries into the consumer's ring: does it wait for a place to be free?  The consumer says when it has come
+ * to the first one: what it loaded when all were there would be ordered behind all of them.
+ */
 static void push(bool waits)
 {
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
@@ -118,9 +121,12 @@ static void push(bool waits)
 			fill(mine, i);
 			pgas_put(1, shared->place[i % PLACES], mine, BYTES);
 			pgas_put(1, &shared->head, &i, 8);
+			pgas_wait_for(&shared->began, 1);
 			let_the_other_go_on();
 		} else {
 			pgas_wait_for(&shared->head, i);
+			if (i == 1)
+				pgas_put(0, &shared->began, &i, 8);
 			consume(shared->place[i % PLACES]);
 			pgas_put(0, &shared->tail, &i, 8);
 		}
