@@ -337,7 +337,7 @@ def knapsack(tap, directory):
 
 def guppie(tap, directory):
     """Its updates race by design: a READ and a WRITE of the same word, which no READ waits for."""
-    for words in ("guppie 6 400", "guppie 8 200"):
+    for words in ("guppie 6 400 100", "guppie 8 200 100"):
         trace, failed = record(directory, words, 4, True)
         loud = find(trace)[0] if failed is None else None
         what = {a["what"] for r in loud or [] for a in r["accesses"]}

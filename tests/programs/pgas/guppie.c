@@ -2,13 +2,17 @@
 /*
  * guppie.c: random updates of a table that is spread over all ranks (GUPS).
  *
- *   guppie [LOG2-OF-WORDS [UPDATES]]
+ *   guppie [LOG2-OF-WORDS [UPDATES [PAUSE]]]
  *
  * Each rank makes UPDATES updates: it gets a word taken by chance, changes it by exclusive or, and
  * puts it back. That is a race, and a few updates may be lost, as the benchmark allows. At the end
  * each rank undoes by itself all updates of its own words; at most one word in a hundred may differ
  * from what it was at first.
+ *
+ * PAUSE: so many milliseconds behind its first updates, in which all others begin as well.
  */
+#include <unistd.h>
+
 #include "pgas/pgas.h"
 
 #define BATCH        32 /* updates that are under way at once */
@@ -16,6 +20,7 @@
 
 static uint64_t *table, *batch;
 static uint64_t words; /* of each rank */
+static long pause_ms;
 
 struct place {
 	int rank;
@@ -53,6 +58,8 @@ static void update(uint64_t updates)
 			pgas_start_put(p[i].rank, &table[p[i].word], &batch[i], sizeof(*batch));
 		}
 		pgas_quiet();
+		if (!done)
+			usleep((useconds_t)pause_ms * 1000);
 	}
 }
 
@@ -78,10 +85,11 @@ static uint64_t first_value(uint64_t word)
 
 int main(int argc, char **argv)
 {
-	static const char usage[] = "guppie [LOG2-OF-WORDS [UPDATES]]";
+	static const char usage[] = "guppie [LOG2-OF-WORDS [UPDATES [PAUSE]]]";
 	uint64_t all = 1ull << pgas_argument(argc, argv, 1, 14, 6, usage);
 	uint64_t updates = (uint64_t)pgas_argument(argc, argv, 2, 512, 1, usage), wrong = 0;
 
+	pause_ms = pgas_argument(argc, argv, 3, 0, 0, usage);
 	pgas_start(all * sizeof(*table), BATCH * sizeof(*batch));
 	words = all / (uint64_t)pgas_ranks();
 	table = pgas_shared(words * sizeof(*table));
