@@ -126,9 +126,9 @@ def instructions(tap, directory):
 
 def find_wrapped(directory):
     # One of them may be no more than possible: local/races says why.
-    trace, races = find(directory, "knapsack race 6 40", 4, True)
+    trace, races = find(directory, "knapsack race 6 40 100", 4, True)
     return trace, [r for r in races if {a["kind"] for a in r["accesses"]} == {"store", "read"} and
-                   any(a["kind"] == "read" and "main (knapsack.c:66)" in a["frames"] for a in r["accesses"])]
+                   any(a["kind"] == "read" and "main (knapsack.c:67)" in a["frames"] for a in r["accesses"])]
 
 
 def wrapped(tap, directory):
@@ -140,7 +140,7 @@ def wrapped(tap, directory):
     reads = [a for r in races for a in r["accesses"] if a["kind"] == "read"]
     tap.ok(len(races) >= 2 and len({a["stack"] for a in reads}) == 2 and len({a["site"] for a in reads}) == 1,
            "knapsack race: two races", races)
-    status, found, err = confirm(directory, trace, "knapsack race 6 40", 4, "--race", str(races[0]["id"]))
+    status, found, err = confirm(directory, trace, "knapsack race 6 40 100", 4, "--race", str(races[0]["id"]))
     tap.ok(status == 1 and is_forced(found[0]), "one of them is confirmed", "%s %s\n%s" % (status, err, json.dumps(found, indent=1)))
     status, text, err = run([SREPLAY, "races", "-q", "--json", trace], SECONDS)
     evidence = [json.loads(line)["evidence"] for line in text.decode().splitlines()[1:]]

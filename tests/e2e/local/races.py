@@ -322,7 +322,7 @@ def knapsack(tap, directory):
     already: then it stored after the others had fetched, by what it read, and that recording has no race there (1 of 50 on a busy machine)."""
     wrong, overtaken = [], 0
     for n in range(5):
-        trace, failed = record(fresh(os.path.join(directory, "knapsack-%d" % n)), "knapsack race", 4, True)
+        trace, failed = record(fresh(os.path.join(directory, "knapsack-%d" % n)), "knapsack race 12 100 100", 4, True)
         loud, notes, _ = find(trace) if failed is None else (None, None, None)
         what = [{a["what"] for a in r["accesses"]} for r in loud or []]
         doubtful = [r for r in notes or [] if {a["what"] for a in r["accesses"]} == {"store", "READ"}]

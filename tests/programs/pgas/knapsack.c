@@ -2,7 +2,7 @@
 /*
  * knapsack.c: the best value of things that a knapsack can hold, by dynamic programming.
  *
- *   knapsack race|corrected [THINGS [CAPACITY]]
+ *   knapsack race|corrected [THINGS [CAPACITY [PAUSE]]]
  *
  * The program of figure 1 of Park et al. ("Efficient data race detection for distributed memory
  * parallel programs", SC 2011), which has been homework at Berkeley for years, race included:
@@ -11,7 +11,8 @@
  * zeros. "corrected" has the barrier.
  *
  * Each rank does the same alone at the end. With the race the answer may be wrong, which is what it
- * is for.
+ * is for. PAUSE: so many milliseconds come between what the others read and the barrier behind that. Had
+ * they been there while rank 0 waits in the barrier before, that would order what is to race.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@
 #define MAX_WEIGHT 50
 #define MAX_VALUE  100
 
-static long things, capacity, block;
+static long things, capacity, block, pause_ms;
 /* Shared, thing i and column i of rank i % ranks, as UPC lays out arrays; each row has its own
  * table. */
 static uint64_t *weights, *values, *total;
@@ -65,8 +66,7 @@ static void first_row(void)
 {
 	uint64_t weight = read_element(weights, 0), value = read_element(values, 0);
 
-	/* Where rank 0 still waits in the last barrier, it must not find there that others have come to the next one. */
-	usleep(pgas_rank() ? 100000 : 0);
+	usleep(pgas_rank() ? (useconds_t)pause_ms * 1000 : 0);
 	for (long c = pgas_rank(); c <= capacity; c += pgas_ranks())
 		*own_element(row(0), c) = (uint64_t)c < weight ? 0 : value;
 	pgas_barrier();
@@ -116,7 +116,7 @@ static uint64_t alone(void)
 static bool wants_race(int argc, char **argv)
 {
 	if (argc < 2 || (strcmp(argv[1], "race") && strcmp(argv[1], "corrected"))) {
-		fprintf(stderr, "usage: knapsack race|corrected [THINGS [CAPACITY]]\n");
+		fprintf(stderr, "usage: knapsack race|corrected [THINGS [CAPACITY [PAUSE]]]\n");
 		exit(2);
 	}
 	return !strcmp(argv[1], "race");
@@ -124,12 +124,13 @@ static bool wants_race(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	static const char usage[] = "knapsack race|corrected [THINGS [CAPACITY]]";
+	static const char usage[] = "knapsack race|corrected [THINGS [CAPACITY [PAUSE]]]";
 	bool race = wants_race(argc, argv);
 	uint64_t best;
 
 	things = pgas_argument(argc, argv, 2, 12, 1, usage);
 	capacity = pgas_argument(argc, argv, 3, 100, 1, usage);
+	pause_ms = pgas_argument(argc, argv, 4, 0, 0, usage);
 	pgas_start((size_t)(things * (capacity + 2) + 2 * things + 64) * sizeof(uint64_t), 0);
 	block = capacity / pgas_ranks() + 1;
 	weights = pgas_shared((size_t)(things / pgas_ranks() + 1) * sizeof(*weights));
