@@ -22,6 +22,7 @@
 #include "shim/files/uncompared.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/huge_pages.h"
+#include "shim/memory/images.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/mapped_reads.h"
 #include "shim/verbs/own_memory.h"
@@ -55,6 +56,14 @@ static void note_shared(long addr, const uint64_t *a, bool output, void *site)
 		sr_output_is_uncompared(SR_UNCOMPARED_SHARED);
 }
 
+/* ld.so's cache of libraries, mapped while it looks for one.  It grows with what is installed, and the program never sees it. */
+static bool is_loaders_cache(const struct sr_trapped *c)
+{
+	const uint64_t *a = c->a;
+
+	return a[2] == PROT_READ && a[3] == MAP_PRIVATE && sr_is_loader(c->site);
+}
+
 /* Places mappings in an address range for the program, equal in both runs: see heap.h. */
 long sr_trapped_mmap(const struct sr_trapped *c)
 {
@@ -71,7 +80,7 @@ long sr_trapped_mmap(const struct sr_trapped *c)
 	a[1] = size;
 	a[3] = (uint64_t)flags;
 	if (placed)
-		a[0] = (uintptr_t)sr_heap_place_program(a[1], (int)a[3]);
+		a[0] = (uintptr_t)(is_loaders_cache(c) ? sr_heap_place_mapping(a[1]) : sr_heap_place_program(a[1], (int)a[3]));
 	else if (a[3] & MAP_FIXED)
 		sr_heap_mapping_ends((void *)a[0], a[1]);
 	output = is_output(a);

@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import BUILD, SREPLAY, Tap, read, run
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "random_program")
+MAPS_LATER = os.path.join(os.path.realpath(BUILD), "tests", "programs", "maps_later")
 
 SANDBOX = "runs in a sandbox"
 
@@ -151,7 +152,7 @@ def trusted(tap, i, place):
 
 def after_installations(tap, place):
     """The cache of libraries has grown by some pages, in a mount namespace: ld.so maps the libraries below it elsewhere."""
-    trace, grown = os.path.join(place, "threads.srec"), os.path.join(place, "grown")
+    trace, later, grown = (os.path.join(place, name) for name in ("threads.srec", "later.srec", "grown"))
     with open(grown, "wb") as f:
         f.write(read("/etc/ld.so.cache") + bytes(5 * 4096))
     within = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/ld.so.cache && exec "$@"', grown]
@@ -163,6 +164,9 @@ def after_installations(tap, place):
     recorded = run([SREPLAY, "record", "--from-start", "-o", trace, "--", PROGRAM, "5", "4", "30", "threads"], 60, cwd=work)
     status, out, err = run(within + [SREPLAY, "replay", trace], 60)
     tap.ok(" exact" in err and (status, out) == recorded[:2], "threads replay after packages were installed", err)
+    recorded = run([SREPLAY, "record", "--from-start", "-o", later, "--", MAPS_LATER], 60)
+    status, out, err = run(within + [SREPLAY, "replay", later], 60)
+    tap.ok(" exact" in err and not recorded[0] and (status, out) == recorded[:2], "so does what was mapped after a library was loaded", err)
 
 
 def main():
