@@ -111,13 +111,11 @@ static void wait_for_others(uint32_t outcome)
 	const struct timespec second = {.tv_sec = 1};
 	uint64_t before;
 
-	if (sr_tickets_park(outcome == SR_REPLAY_CUT))
+	if (sr_tickets_park())
 		return;
 	do {
 		before = sr_replay_calls(sr_replay_page);
 		sr_sys_nanosleep(&second);
-		if (outcome == SR_REPLAY_CUT && sr_tickets_nothing_comes())
-			return;
 	} while (outcome == SR_REPLAY_THREAD_CUT || !atomic_load(&sr_replay_page->nothing_comes) ||
 		 sr_replay_calls(sr_replay_page) != before);
 }

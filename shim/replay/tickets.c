@@ -53,8 +53,6 @@ static struct slot run_slots[SLOTS];
 static struct {
 	struct sr_lock lock;
 	uint32_t threads, parked, waiting;
-	bool cut; /* one is parked whose trace was cut short */
-	bool nothing_comes; /* ... and what comes next is its event */
 	bool heap_parked; /* the owner of the heap is parked and makes operations on demand */
 	struct waiter *waiters;
 } all;
@@ -116,9 +114,6 @@ static bool is_demanded(void)
 /*
  * Called with the lock held.  If no thread runs, skips the tickets that no thread will use.
  * Returns true if nothing more can happen.
- *
- * A thread that was killed has drawn one number more, at most.  One whose trace was cut short went on, and what the others did behind
- * its next event may be what that event led to.
  */
 static bool resolve(void)
 {
@@ -140,12 +135,9 @@ static bool resolve(void)
 	}
 	if (first == UINT64_MAX)
 		return !all.waiting;
-	if (first <= atomic_load(&control->ticket))
-		return false;
-	all.nothing_comes = all.cut;
-	if (!all.cut)
+	if (first > atomic_load(&control->ticket))
 		set_ticket(first);
-	return all.cut;
+	return false;
 }
 
 static void begin_waiting(struct waiter *w)
@@ -188,21 +180,15 @@ bool sr_tickets_remove_thread(void)
 	return nothing;
 }
 
-bool sr_tickets_park(bool cut)
+bool sr_tickets_park(void)
 {
 	bool nothing;
 
 	sr_lock(&all.lock);
 	all.parked++;
-	all.cut = all.cut || cut;
 	nothing = resolve();
 	sr_unlock(&all.lock);
 	return nothing;
-}
-
-bool sr_tickets_nothing_comes(void)
-{
-	return __atomic_load_n(&all.nothing_comes, __ATOMIC_RELAXED);
 }
 
 /* -------------------------------------------------------------- tickets */
