@@ -36,14 +36,22 @@ static struct {
 	uint64_t found, seed;
 	char *in, *out, *shared, *fetched;
 	uint32_t free[2][PLACES], free_n[2]; /* that may be sent from */
-	long to_send, left;
+	uint32_t to_send; /* the last ones have the lowest numbers */
+	long left;
 } work = {.lock = PTHREAD_MUTEX_INITIALIZER, .found = 1};
 
 /* What a poll found. */
 struct completion {
 	uint64_t wr_id;
 	enum ibv_wc_opcode opcode;
-	uint32_t place; /* of a WRITE: where */
+	uint32_t number; /* of a WRITE */
+};
+
+struct request {
+	enum ibv_wr_opcode opcode;
+	int queue;
+	uint32_t place;	 /* of its bytes here */
+	uint32_t number; /* of the message; of a READ, that of the one before it */
 };
 
 static void take(const void *p, size_t n)
@@ -64,6 +72,12 @@ static void fill(void *p)
 static char *place_of(char *base, int queue, uint32_t place)
 {
 	return base + (queue * PLACES + (int)place) * MESSAGE;
+}
+
+/* Each has a place of its own at the peer: nobody says there that it has been read. */
+static char *place_of_write(uint32_t number)
+{
+	return work.shared + (size_t)number * MESSAGE;
 }
 
 /* ------------------------------------------------------------------ posts */
@@ -103,21 +117,21 @@ static void build(struct ibv_qp_ex *ex, const struct ibv_send_wr *wr)
 }
 
 /* A message, a WRITE that says so, or a READ. */
-static void post(int queue, uint32_t place, enum ibv_wr_opcode opcode)
+static void post(const struct request *r)
 {
-	char *local = opcode == IBV_WR_RDMA_READ ? work.fetched : work.out, *remote = place_of(work.shared, queue, place);
-	struct ibv_sge sge = {(uintptr_t)place_of(local, queue, place), MESSAGE, pgas.private.mr->lkey};
-	struct ibv_send_wr *bad, wr = {.wr_id = id_of(queue, place),
+	char *local = r->opcode == IBV_WR_RDMA_READ ? work.fetched : work.out, *remote = place_of_write(r->number);
+	struct ibv_sge sge = {(uintptr_t)place_of(local, r->queue, r->place), MESSAGE, pgas.private.mr->lkey};
+	struct ibv_send_wr *bad, wr = {.wr_id = id_of(r->queue, r->place),
 				       .sg_list = &sge,
 				       .num_sge = 1,
-				       .opcode = opcode,
+				       .opcode = r->opcode,
 				       .send_flags = IBV_SEND_SIGNALED,
-				       .imm_data = (uint32_t)queue << 16 | place,
+				       .imm_data = r->number,
 				       .wr.rdma = {pgas.peers[pgas_next()].base + (uint64_t)(remote - pgas.shared.base), pgas.peers[pgas_next()].rkey}};
 
-	if (how.builds && opcode != IBV_WR_RDMA_READ)
-		build(ibv_qp_to_qp_ex(qps[queue][pgas_next()]), &wr);
-	else if (ibv_post_send(qps[queue][pgas_next()], &wr, &bad))
+	if (how.builds && r->opcode != IBV_WR_RDMA_READ)
+		build(ibv_qp_to_qp_ex(qps[r->queue][pgas_next()]), &wr);
+	else if (ibv_post_send(qps[r->queue][pgas_next()], &wr, &bad))
 		pgas_fail("cannot post");
 }
 
@@ -138,7 +152,7 @@ static bool poll_extended(struct completion *c)
 	check(ex->status);
 	*c = (struct completion){.wr_id = ex->wr_id, .opcode = ibv_wc_read_opcode(ex)};
 	if (c->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
-		c->place = ibv_wc_read_imm_data(ex);
+		c->number = ibv_wc_read_imm_data(ex);
 	ibv_end_poll(ex);
 	return true;
 }
@@ -153,29 +167,30 @@ static bool poll(struct completion *c)
 	if (!n)
 		return false;
 	check(wc.status);
-	*c = (struct completion){.wr_id = wc.wr_id, .opcode = wc.opcode, .place = wc.imm_data};
+	*c = (struct completion){.wr_id = wc.wr_id, .opcode = wc.opcode, .number = wc.imm_data};
 	return true;
 }
 
 /* ------------------------------------------------------------------- work */
 
-/* What came decides what is sent next.  Returns the opcode, or -1: nothing is to be sent. */
-static int choose(int *queue, uint32_t *place)
+/* What came decides what is sent next.  False: nothing is to be sent. */
+static bool choose(struct request *r)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ};
-	const int opcode = (int)opcodes[work.found % 3];
 
-	*queue = (int)(work.found / 3 % (uint64_t)how.queues);
-	if (!work.to_send || !work.free_n[*queue])
-		return -1;
-	*place = work.free[*queue][--work.free_n[*queue]];
-	if (opcode == IBV_WR_RDMA_READ) {
+	r->opcode = opcodes[work.found % 3];
+	r->queue = (int)(work.found / 3 % (uint64_t)how.queues);
+	if (!work.to_send || !work.free_n[r->queue])
+		return false;
+	r->place = work.free[r->queue][--work.free_n[r->queue]];
+	if (r->opcode == IBV_WR_RDMA_READ) {
 		work.left++;
 	} else {
 		work.to_send--;
-		fill(place_of(work.out, *queue, *place));
+		fill(place_of(work.out, r->queue, r->place));
 	}
-	return opcode;
+	r->number = work.to_send;
+	return true;
 }
 
 static void take_completion(const struct completion *c)
@@ -186,7 +201,7 @@ static void take_completion(const struct completion *c)
 	work.left--;
 	take(&c->wr_id, sizeof(c->wr_id));
 	if (c->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
-		take(place_of(work.shared, (int)(c->place >> 16), c->place & 0xffff), MESSAGE);
+		take(place_of_write(c->number), MESSAGE);
 	else if (c->opcode == IBV_WC_RECV)
 		take(place_of(work.in, queue, place), MESSAGE);
 	else if (c->opcode == IBV_WC_RDMA_READ)
@@ -200,9 +215,9 @@ static void *poll_and_post(void *unused)
 {
 	struct pgas_patience patience = {0};
 	struct completion c;
-	uint32_t place = 0;
-	int opcode, queue = 0, polls = 0;
-	bool over = false, found;
+	struct request r;
+	bool over = false, found, chosen;
+	int polls = 0;
 
 	while (!over) {
 		/* On an extended queue, both ways. */
@@ -212,13 +227,13 @@ static void *poll_and_post(void *unused)
 		pthread_mutex_lock(&work.lock);
 		if (found)
 			take_completion(&c);
-		opcode = choose(&queue, &place);
+		chosen = choose(&r);
 		over = !work.left;
 		pthread_mutex_unlock(&work.lock);
 		if (found && c.opcode & IBV_WC_RECV)
 			post_receive(c.wr_id);
-		if (opcode >= 0)
-			post(queue, place, (enum ibv_wr_opcode)opcode);
+		if (chosen)
+			post(&r);
 	}
 	return unused;
 }
@@ -255,17 +270,22 @@ static void connect_to_all(struct ibv_qp *to[])
 	pgas_connect_more(to);
 }
 
+static uint32_t messages(void)
+{
+	return 10 * (uint32_t)rounds;
+}
+
 static void start(void)
 {
 	const size_t bytes = (size_t)how.queues * PLACES * MESSAGE;
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 64, .max_sge = 1}};
 
-	work.shared = pgas_shared(bytes);
+	work.to_send = messages();
+	work.shared = pgas_shared(((size_t)work.to_send + 1) * MESSAGE);
 	work.in = pgas_private(bytes);
 	work.out = pgas_private(bytes);
 	work.fetched = pgas_private(bytes);
-	work.to_send = 10 * rounds;
-	work.left = 2 * work.to_send;
+	work.left = 2 * (long)work.to_send;
 	make_cq();
 	if (how.srq && !(srq = ibv_create_srq(pgas.pd, &attr)))
 		pgas_fail("cannot create a shared receive queue");
@@ -323,7 +343,7 @@ int main(int argc, char **argv)
 	const struct pgas_case *c = pgas_case(argc > 2 ? 2 : argc, argv, cases, sizeof(cases) / sizeof(*cases));
 
 	rounds = pgas_argument(argc, argv, 2, 40, 1, "shared_queues CASE [ROUNDS]");
-	pgas_start(1 << 16, 1 << 16);
+	pgas_start(messages() * MESSAGE + (1 << 16), 1 << 16);
 	work.seed = (uint64_t)pgas.rank;
 	c->run();
 	return pgas_end(pgas_result(true, "rank %d: %s %016llx", pgas.rank, c->name, (unsigned long long)work.found));
