@@ -75,6 +75,19 @@ static uint64_t remote(int rank, const void *shared)
 	return pgas.peers[rank].base + (uint64_t)((const char *)shared - pgas.shared.base);
 }
 
+/* A WRITE or READ of one piece, whose completion is awaited later. */
+static void post_rdma(int queue, int rank, enum ibv_wr_opcode opcode, struct ibv_sge *sge, uint64_t at)
+{
+	struct ibv_send_wr *bad, wr = {.sg_list = sge,
+				       .num_sge = 1,
+				       .opcode = opcode,
+				       .send_flags = IBV_SEND_SIGNALED,
+				       .wr.rdma = {at, pgas.peers[rank].rkey}};
+
+	if (ibv_post_send(qps[queue][rank], &wr, &bad))
+		pgas_fail("cannot post");
+}
+
 /* What is posted to the second queue pair may be there before what was posted to the first. */
 static void beside(void)
 {
@@ -88,16 +101,8 @@ static void beside(void)
 	pgas_barrier();
 	for (long r = 0; r < rounds; r++) {
 		fill(out, BYTES);
-		for (int i = 0; i < 3; i++) {
-			struct ibv_send_wr *bad, wr = {.sg_list = &sge[i],
-						       .num_sge = 1,
-						       .opcode = IBV_WR_RDMA_WRITE,
-						       .send_flags = IBV_SEND_SIGNALED,
-						       .wr.rdma = {at[i], pgas.peers[pgas_next()].rkey}};
-
-			if (ibv_post_send(qps[i % 2][pgas_next()], &wr, &bad))
-				pgas_fail("cannot post");
-		}
+		for (int i = 0; i < 3; i++)
+			post_rdma(i % 2, pgas_next(), IBV_WR_RDMA_WRITE, &sge[i], at[i]);
 		take(in, BYTES);
 		for (int i = 0; i < 3; i++)
 			await();
@@ -118,14 +123,8 @@ static void over(void)
 		fill(out, 2 * BYTES);
 		for (int i = 0; i < 2; i++) {
 			struct ibv_sge sge = {(uintptr_t)out + (uint64_t)i * BYTES, 1000, pgas.private.mr->lkey};
-			struct ibv_send_wr *bad, wr = {.sg_list = &sge,
-						       .num_sge = 1,
-						       .opcode = IBV_WR_RDMA_WRITE,
-						       .send_flags = IBV_SEND_SIGNALED,
-						       .wr.rdma = {remote(pgas_next(), in + 500 * i), pgas.peers[pgas_next()].rkey}};
 
-			if (ibv_post_send(qps[i][pgas_next()], &wr, &bad))
-				pgas_fail("cannot post");
+			post_rdma(i, pgas_next(), IBV_WR_RDMA_WRITE, &sge, remote(pgas_next(), in + 500 * i));
 		}
 		take(in, BYTES);
 		for (int i = 0; i < 2; i++)
@@ -150,16 +149,9 @@ static void read_beside(void)
 	pgas_barrier();
 	for (long r = 0; r < rounds; r++) {
 		fill(out, BYTES);
-		for (int i = 0; i < 4; i++) {
-			struct ibv_sge *s = i < 3 ? &sge[i] : &all;
-			const uint64_t from = remote(pgas_previous(), in);
-			struct ibv_send_wr *bad, wr = {.sg_list = s, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
-						       .opcode = i < 3 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
-						       .wr.rdma = {i < 3 ? to + (s->addr - sge[0].addr) : from, pgas.peers[i < 3 ? pgas_next() : pgas_previous()].rkey}};
-
-			if (ibv_post_send(qps[i % 2][i < 3 ? pgas_next() : pgas_previous()], &wr, &bad))
-				pgas_fail("cannot post");
-		}
+		for (int i = 0; i < 3; i++)
+			post_rdma(i % 2, pgas_next(), IBV_WR_RDMA_WRITE, &sge[i], to + (sge[i].addr - sge[0].addr));
+		post_rdma(1, pgas_previous(), IBV_WR_RDMA_READ, &all, remote(pgas_previous(), in));
 		for (int i = 0; i < 4; i++)
 			await();
 		take(fetched, BYTES);

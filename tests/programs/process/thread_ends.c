@@ -246,13 +246,18 @@ static void *kill_the_process(void *unused)
 	return unused;
 }
 
-static int by_new_thread(void)
+static int end_by_new_thread(void *(*run)(void *))
 {
 	pthread_t t;
 
-	create_first(&t, kill_the_process);
+	create_first(&t, run);
 	pause();
 	return 1;
+}
+
+static int by_new_thread(void)
+{
+	return end_by_new_thread(kill_the_process);
 }
 
 static void *crash(void *nothing)
@@ -264,11 +269,7 @@ static void *crash(void *nothing)
 
 static int crashing(void)
 {
-	pthread_t t;
-
-	create_first(&t, crash);
-	pause();
-	return 1;
+	return end_by_new_thread(crash);
 }
 
 static void at_exit(void)
