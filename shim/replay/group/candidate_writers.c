@@ -90,12 +90,12 @@ static bool begin(struct sr_candidates *s)
 bool sr_candidates_gather(struct sr_candidates *s)
 {
 	uint64_t number = sr_landed_writes_into(sr_page_down(s->v->addr)), from = s->v->addr % PAGE;
-	const struct sr_landed_write *l;
+	const struct sr_page_link *l;
 	uint32_t old = 0, scanned = 0;
 
 	if (!begin(s))
 		return false;
-	for (; (l = sr_landed_write(number)) && old < OLD && scanned < SR_LANDED_SCANNED; scanned++, number = l->before) {
+	for (; (l = sr_page_link(sr_landed_writes(), number)) && old < OLD && scanned < SR_LANDED_SCANNED; scanned++, number = l->before) {
 		struct sr_group_write w;
 
 		if (l->from >= from + s->v->length || from >= l->end)

@@ -23,7 +23,13 @@ static bool begin(void)
 {
 	if (!room)
 		room = sr_map_zeroed(sizeof(*room));
-	return room && sr_landed_writes_begin();
+	return room && sr_landed_writes();
+}
+
+/* What has been written to this process's memory since. */
+static void take_in(void)
+{
+	sr_page_writes_take_in(sr_landed_writes(), sr_group_self);
 }
 
 /* With what had landed before, or without it, in whatever order, under or over what the program has stored. */
@@ -53,14 +59,14 @@ static bool fits_with(void *candidates, uint32_t pieces)
 static bool is_unpolled(struct sr_candidates *s)
 {
 	const uint64_t page = sr_page_down(s->v->addr);
-	uint64_t number = sr_landed_writes_count();
+	uint64_t number = sr_page_writes_count(sr_landed_writes());
 
 	s->part = UINT32_MAX;
 	s->piece = room->pieces;
 	if (!sr_unpolled_find(&(struct sr_unpolled){s->v->addr, s->v->length, room->pieces, fits_with, s}))
 		return false;
-	sr_landed_writes_take_in();
-	while (number++ < sr_landed_writes_count()) {
+	take_in();
+	while (number++ < sr_page_writes_count(sr_landed_writes())) {
 		struct sr_group_write w;
 
 		if (sr_history_read(sr_group_self, number, &w, 1) && sr_page_down(w.addr) == page && w.kind == SR_GROUP_BYTES)
@@ -106,7 +112,7 @@ static void note_landed(const struct sr_candidates *s)
 
 static bool find_again(void *search)
 {
-	sr_landed_writes_take_in();
+	take_in();
 	return find(search);
 }
 
@@ -114,7 +120,7 @@ static bool find_again(void *search)
 static bool await(struct sr_candidates *s)
 {
 	return sr_search_await(&(struct sr_search){
-	    .member = sr_group_self, .writes = sr_landed_writes_count(), .find = find_again, .argument = s});
+	    .member = sr_group_self, .writes = sr_page_writes_count(sr_landed_writes()), .find = find_again, .argument = s});
 }
 
 /* Nothing more will come. */
@@ -128,10 +134,10 @@ static bool find_among_all(struct sr_candidates *s)
 static bool is_of_several(uint64_t page)
 {
 	uint64_t number = sr_landed_writes_into(page);
-	const struct sr_landed_write *l;
+	const struct sr_page_link *l;
 	int32_t writer = -1;
 
-	for (uint32_t scanned = 0; (l = sr_landed_write(number)) && scanned < SR_LANDED_SCANNED; scanned++, number = l->before) {
+	for (uint32_t scanned = 0; (l = sr_page_link(sr_landed_writes(), number)) && scanned < SR_LANDED_SCANNED; scanned++, number = l->before) {
 		struct sr_group_write w;
 
 		if (!sr_history_read(sr_group_self, number, &w, 1) || (w.kind != SR_GROUP_BYTES && w.kind != SR_GROUP_OWN))
@@ -193,7 +199,7 @@ static enum sr_landed fill(struct sr_thread *t, const struct sr_exposed_event *e
 		s.before += v->addr % PAGE;
 	sr_progress_now(t, s.knows);
 	sr_transfer_await_members();
-	sr_landed_writes_take_in();
+	take_in();
 	if (!find(&s) && !await(&s) && !find_among_all(&s)) {
 		sr_search_in_vain();
 		find_contended(v->addr, lack);

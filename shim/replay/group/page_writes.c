@@ -10,15 +10,20 @@
 /* A number's place among the links is that of its entry in the history. */
 struct sr_page_writes {
 	uint64_t indexed; /* so many writes are in it */
+	bool counting;
 	struct sr_page_head heads[PAGES];
 	uint8_t *counts; /* of pages: what is left of a mapping */
 	uint32_t counts_n;
 	struct sr_page_link links[SR_GROUP_WRITES];
 };
 
-struct sr_page_writes *sr_page_writes_new(void)
+struct sr_page_writes *sr_page_writes_new(bool counts)
 {
-	return sr_map_zeroed(sizeof(struct sr_page_writes));
+	struct sr_page_writes *x = sr_map_zeroed(sizeof(*x));
+
+	if (x)
+		x->counting = counts;
+	return x;
 }
 
 static struct sr_page_head *head_of(struct sr_page_writes *x, uint64_t page)
@@ -54,12 +59,13 @@ static void add_link(struct sr_page_writes *x, const struct sr_group_write *w, u
 	struct sr_page_head *h = head_of(x, sr_page_down(w->addr));
 	struct sr_page_link *l = &x->links[number % SR_GROUP_WRITES];
 
-	if (!h || sr_group_is_no_change(w->kind) || (!h->page && !(h->written = new_counts(x))))
+	if (!h || sr_group_is_no_change(w->kind) || (x->counting && !h->page && !(h->written = new_counts(x))))
 		return;
 	h->page = sr_page_down(w->addr);
 	*l = (struct sr_page_link){
 	    .before = h->last, .from = (uint16_t)(w->addr % PAGE), .end = (uint16_t)(w->addr % PAGE + w->length)};
-	count_written(h->written, l);
+	if (x->counting)
+		count_written(h->written, l);
 	h->last = number;
 }
 
@@ -76,6 +82,11 @@ void sr_page_writes_take_in(struct sr_page_writes *x, uint32_t member)
 	}
 }
 
+uint64_t sr_page_writes_count(const struct sr_page_writes *x)
+{
+	return x->indexed;
+}
+
 const struct sr_page_head *sr_page_writes_to(struct sr_page_writes *x, uint64_t page)
 {
 	const struct sr_page_head *h = head_of(x, page);
@@ -83,12 +94,7 @@ const struct sr_page_head *sr_page_writes_to(struct sr_page_writes *x, uint64_t 
 	return h && h->page ? h : NULL;
 }
 
-bool sr_page_writes_have(const struct sr_page_writes *x, uint64_t number)
-{
-	return number + SR_GROUP_WRITES > x->indexed;
-}
-
 const struct sr_page_link *sr_page_link(const struct sr_page_writes *x, uint64_t number)
 {
-	return &x->links[number % SR_GROUP_WRITES];
+	return number && number + SR_GROUP_WRITES > x->indexed ? &x->links[number % SR_GROUP_WRITES] : NULL;
 }

@@ -3,7 +3,7 @@
  * page_writes.h: the writes into each page of a member's memory, from the latest on: chains of numbers of the history, in which 0
  * ends a chain.
  *
- * Each is in mappings of its own, because the library's image has to stay small.  sr_group_lock guards it.
+ * Each is in mappings of its own, because the library's image has to stay small.  A lock of the caller's guards it.
  */
 #ifndef SHIM_REPLAY_GROUP_PAGE_WRITES_H
 #define SHIM_REPLAY_GROUP_PAGE_WRITES_H
@@ -21,19 +21,20 @@ struct sr_page_link {
 struct sr_page_head {
 	uint64_t page; /* 0: free */
 	uint64_t last;
-	uint8_t *written; /* how often each of its bytes was, SR_PAGE_LAYERS at most */
+	uint8_t *written; /* how often each of its bytes was, SR_PAGE_LAYERS at most; NULL: that is not counted */
 };
 
 struct sr_page_writes;
 
-/* NULL: no memory. */
-struct sr_page_writes *sr_page_writes_new(void);
+/* counts: of each byte, how often it was written.  NULL: no memory. */
+struct sr_page_writes *sr_page_writes_new(bool counts);
 /* Takes in what has been written to the member's memory since. */
 void sr_page_writes_take_in(struct sr_page_writes *x, uint32_t member);
+/* So many are in it. */
+uint64_t sr_page_writes_count(const struct sr_page_writes *x);
 /* NULL: nothing was written there. */
 const struct sr_page_head *sr_page_writes_to(struct sr_page_writes *x, uint64_t page);
-/* Is the write of this number still in the history? */
-bool sr_page_writes_have(const struct sr_page_writes *x, uint64_t number);
+/* NULL: the history no longer has the write of this number, or the number is 0. */
 const struct sr_page_link *sr_page_link(const struct sr_page_writes *x, uint64_t number);
 
 #endif

@@ -69,7 +69,7 @@ static bool begin(uint32_t member)
 	if (!table)
 		table = sr_map_zeroed(sizeof(*table));
 	if (table && !table->of[member])
-		table->of[member] = sr_page_writes_new();
+		table->of[member] = sr_page_writes_new(true);
 	return table && table->of[member];
 }
 
@@ -147,17 +147,15 @@ static void gather_page(struct search *s, uint64_t page)
 	uint64_t end = s->r->addr + s->r->length - page;
 
 	want_layers(s, page, h ? h->written : NULL);
-	while (number && sr_page_writes_have(s->index, number) && s->left) {
-		const struct sr_page_link *l = sr_page_link(s->index, number);
+	for (const struct sr_page_link *l; s->left && (l = sr_page_link(s->index, number)); number = l->before) {
 		struct sr_group_write w;
 
-		if (l->from < end && s->r->addr < page + l->end && sr_history_read(member, number, &w, 1)) {
-			if (w.origin.tick <= s->knows[w.origin.member])
-				add(s, &w, number);
-			else
-				table->unknown[unknown++ % UNKNOWN] = number;
-		}
-		number = l->before;
+		if (l->from >= end || s->r->addr >= page + l->end || !sr_history_read(member, number, &w, 1))
+			continue;
+		if (w.origin.tick <= s->knows[w.origin.member])
+			add(s, &w, number);
+		else
+			table->unknown[unknown++ % UNKNOWN] = number;
 	}
 	for (uint64_t i = unknown > UNKNOWN ? unknown - UNKNOWN : 0; i < unknown; i++) {
 		struct sr_group_write w;
