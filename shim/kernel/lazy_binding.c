@@ -4,17 +4,15 @@
 #if defined(__x86_64__)
 
 #include <cpuid.h>
-#include <elf.h>
-#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/exposed/probe/write.h"
+#include "shim/memory/images.h"
 
 /* SSE, AVX, and the three of AVX-512: what a caller may have put arguments into, as in ld.so. */
 #define STATES	   0xe6u
@@ -122,25 +120,6 @@ static const uint8_t calls[] = {0x48, 0x8b, 0x73, 0x10, 0x48, 0x8b, 0x7b, 0x08, 
 
 #define CALL_WITHIN 192u
 
-struct code {
-	const uint8_t *begin, *end;
-};
-
-static struct code code_of_loader(void)
-{
-	const uintptr_t base = getauxval(AT_BASE);
-	const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)base;
-	const ElfW(Phdr) * segment;
-
-	for (int i = 0; header && i < header->e_phnum; i++) {
-		segment = (const ElfW(Phdr) *)(base + header->e_phoff) + i;
-		if (segment->p_type == PT_LOAD && segment->p_flags & PF_X)
-			return (struct code){(const uint8_t *)base + segment->p_vaddr,
-					     (const uint8_t *)base + segment->p_vaddr + segment->p_memsz};
-	}
-	return (struct code){NULL, NULL};
-}
-
 static const uint8_t *find(const uint8_t *from, const uint8_t *end, const uint8_t *what, size_t n)
 {
 	return from < end ? memmem(from, (size_t)(end - from), what, n) : NULL;
@@ -169,15 +148,15 @@ static void jump_to(uint8_t jump[14], uintptr_t target)
 }
 
 /* ld.so has one for each instruction that keeps registers, and has chosen one. */
-static void replace_all(int memory, struct code code)
+static void replace_all(int memory, const uint8_t *begin, const uint8_t *end)
 {
 	const uint8_t *fixup;
 	uint8_t jump[14];
 
 	jump_to(jump, (uintptr_t)sr_lazy_resolve);
-	for (const uint8_t *at = code.begin; (at = find(at, code.end, begins, sizeof(begins))); at += sizeof(begins)) {
-		fixup = fixup_called_by(at, code.end);
-		if (!fixup || fixup < code.begin || fixup >= code.end)
+	for (const uint8_t *at = begin; (at = find(at, end, begins, sizeof(begins))); at += sizeof(begins)) {
+		fixup = fixup_called_by(at, end);
+		if (!fixup || fixup < begin || fixup >= end)
 			continue;
 		sr_lazy_fixup = (uintptr_t)fixup;
 		code_put(memory, (uintptr_t)at, jump, sizeof(jump));
@@ -207,11 +186,12 @@ static bool ask_processor(void)
 
 void sr_lazy_binding_start(void)
 {
-	int memory = ask_processor() ? code_open() : -1;
+	const uint8_t *begin, *end;
+	int memory = sr_loader_code(&begin, &end) && ask_processor() ? code_open() : -1;
 
 	if (memory < 0)
 		return;
-	replace_all(memory, code_of_loader());
+	replace_all(memory, begin, end);
 	sr_sys_close(memory);
 }
 

@@ -11,6 +11,11 @@ static struct image {
 	uintptr_t start, size;
 } vdso, loader, libc;
 
+static const ElfW(Phdr) * segments_of(const ElfW(Ehdr) *header)
+{
+	return (const ElfW(Phdr) *)((const char *)header + header->e_phoff);
+}
+
 /* An image extends from its lowest segment, which holds its header, to the end of the highest. */
 static struct image image_at(unsigned long auxv)
 {
@@ -20,7 +25,7 @@ static struct image image_at(unsigned long auxv)
 
 	if (!header)
 		return image;
-	segment = (const ElfW(Phdr) *)((const char *)header + header->e_phoff);
+	segment = segments_of(header);
 	for (int i = 0; i < header->e_phnum; i++) {
 		uintptr_t end = segment[i].p_vaddr + segment[i].p_memsz;
 
@@ -66,6 +71,22 @@ bool sr_is_vdso(const void *code)
 bool sr_is_loader(const void *code)
 {
 	return (uintptr_t)code - loader.start < loader.size;
+}
+
+bool sr_loader_code(const uint8_t **begin, const uint8_t **end)
+{
+	const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)getauxval(AT_BASE);
+
+	for (int i = 0; header && i < header->e_phnum; i++) {
+		const ElfW(Phdr) *segment = segments_of(header) + i;
+
+		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
+			continue;
+		*begin = (const uint8_t *)header + segment->p_vaddr;
+		*end = *begin + segment->p_memsz;
+		return true;
+	}
+	return false;
 }
 
 bool sr_is_libc(const void *place)

@@ -19,6 +19,8 @@ const void *sr_images_vdso(void);
 
 bool sr_is_vdso(const void *code);
 bool sr_is_loader(const void *code);
+/* Where its code is.  False: the process has no dynamic linker.  Also before sr_images_find(). */
+bool sr_loader_code(const uint8_t **begin, const uint8_t **end);
 
 /* In libc, its variables included: locks of its own are among them. */
 bool sr_is_libc(const void *place);
