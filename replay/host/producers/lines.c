@@ -92,7 +92,9 @@ void sr_lines_free(struct sr_lines *x)
 	free(x->pages);
 	free(x->by_page);
 	free(x->entries);
-	free(x->with_bytes);
+	for (int i = 0; i < SR_LINES_LISTS; i++)
+		free(x->list[i].entries);
+	free(x->headers.all);
 }
 
 /* ------------------------------------------------------------- a page's lines */
@@ -167,38 +169,96 @@ static void fill(struct sr_lines *x, const struct sr_lines_page *p, uint32_t *be
 		const struct sr_group_write *w = &x->writes[number];
 
 		for (uint64_t line = w->addr >> p->shift; line <= last_line(w, p->shift); line++)
-			x->entries[at[line - first_line]++] = (struct sr_line_entry){number, 0, w->origin.member};
+			x->entries[at[line - first_line]++] = (struct sr_line_entry){.number = number, .member = w->origin.member};
 	}
 }
 
-static void note_those_with_bytes(struct sr_lines *x, size_t begin, size_t end)
+/* Doubles an array of the index as often as n elements need.  0 or -ENOMEM. */
+static int make_room(void *array, size_t *room, size_t n, size_t size)
 {
-	for (size_t i = begin; i < end; i++) {
-		x->entries[i].before = (uint32_t)x->with_bytes_n;
-		if (!sr_group_has_no_bytes(sr_lines_write(x, i)->kind))
-			x->with_bytes[x->with_bytes_n++] = (uint32_t)i;
-	}
-}
+	size_t wanted = *room;
+	void *old, *more;
 
-static int make_room(struct sr_lines *x, size_t n)
-{
-	size_t room = x->room;
-	void *entries, *with_bytes;
-
-	if (n >= UINT32_MAX)
-		return -ENOMEM;
-	while (room < n)
-		room = 2 * room + 4096;
-	if (room == x->room)
+	while (wanted < n)
+		wanted = 2 * wanted + 1024;
+	if (wanted == *room)
 		return 0;
-	entries = realloc(x->entries, room * sizeof(*x->entries));
-	x->entries = entries ? entries : x->entries;
-	with_bytes = realloc(x->with_bytes, room * sizeof(*x->with_bytes));
-	x->with_bytes = with_bytes ? with_bytes : x->with_bytes;
-	if (!entries || !with_bytes)
+	memcpy(&old, array, sizeof(old));
+	more = realloc(old, wanted * size);
+	if (!more)
 		return -ENOMEM;
-	x->room = room;
+	memcpy(array, &more, sizeof(more));
+	*room = wanted;
 	return 0;
+}
+
+static bool is_of(enum sr_lines_list_name list, uint16_t kind)
+{
+	switch (list) {
+	case SR_LINES_WITH_BYTES:
+		return !sr_group_has_no_bytes(kind);
+	case SR_LINES_CHANGES:
+		return !sr_group_has_no_bytes(kind) && kind != SR_GROUP_OWN;
+	case SR_LINES_FETCHED:
+		return kind == SR_GROUP_FETCHED;
+	default:
+		return kind == SR_GROUP_LOCK;
+	}
+}
+
+static int list_entry(struct sr_lines *x, size_t entry)
+{
+	const uint16_t kind = sr_lines_write(x, entry)->kind;
+
+	for (int i = 0; i < SR_LINES_LISTS; i++) {
+		struct sr_lines_list *l = &x->list[i];
+
+		if (i < SR_LINES_COUNTED)
+			x->entries[entry].before[i] = (uint32_t)l->n;
+		if (!is_of(i, kind))
+			continue;
+		if (make_room(&l->entries, &l->room, l->n + 1, sizeof(*l->entries)))
+			return -ENOMEM;
+		l->entries[l->n++] = (uint32_t)entry;
+	}
+	return 0;
+}
+
+static int compare_headers(const void *a, const void *b)
+{
+	const struct sr_lines_header *i = a, *j = b;
+
+	if (i->line != j->line)
+		return i->line < j->line ? -1 : 1;
+	return i->number < j->number ? -1 : i->number > j->number;
+}
+
+static int list_headers(struct sr_lines *x, uint32_t line, uint32_t end)
+{
+	struct sr_lines_headers *h = &x->headers;
+	const size_t first = h->n;
+
+	for (uint32_t i = line; i < end; i++) {
+		if (sr_lines_write(x, i)->kind != SR_GROUP_HEADER)
+			continue;
+		if (make_room(&h->all, &h->room, h->n + 1, sizeof(*h->all)))
+			return -ENOMEM;
+		h->all[h->n++] = (struct sr_lines_header){line, sr_lines_number(x, i)};
+	}
+	if (h->n - first > 1)
+		qsort(h->all + first, h->n - first, sizeof(*h->all), compare_headers);
+	return 0;
+}
+
+/* All entries of the line are there. */
+static int list_line(struct sr_lines *x, uint32_t line, uint32_t end)
+{
+	int error = 0;
+
+	sort_line(x, line, end);
+	for (uint32_t i = line; i < end && !error; i++)
+		error = list_entry(x, i);
+	return error ? error : list_headers(x, line, end);
 }
 
 static int index_page(struct sr_lines *x, struct sr_lines_page *p)
@@ -210,15 +270,17 @@ static int index_page(struct sr_lines *x, struct sr_lines_page *p)
 	while ((n = count_entries(x, p, p->shift)) > ENTRIES * p->n && p->shift < PAGE_SHIFT)
 		p->shift++;
 	lines = lines_of(p);
-	begins = make_room(x, x->entries_n + n) ? NULL : malloc((lines + 1) * sizeof(*begins));
+	if (x->entries_n + n >= UINT32_MAX || make_room(&x->entries, &x->room, x->entries_n + n, sizeof(*x->entries)))
+		return -ENOMEM;
+	begins = malloc((lines + 1) * sizeof(*begins));
 	if (!begins)
 		return -ENOMEM;
 	fill(x, p, begins);
-	for (uint32_t line = 0; line < lines; line++)
-		sort_line(x, begins[line], begins[line + 1]);
-	note_those_with_bytes(x, x->entries_n, x->entries_n + n);
 	x->entries_n += n;
 	p->begins = begins;
+	for (uint32_t line = 0; line < lines; line++)
+		if (list_line(x, begins[line], begins[line + 1]))
+			return -ENOMEM;
 	return 0;
 }
 
@@ -259,4 +321,79 @@ int sr_lines_at(struct sr_lines *x, uint64_t addr, uint32_t members, struct sr_l
 		of[x->entries[at].member] = (struct sr_lines_range){at, end};
 	}
 	return 0;
+}
+
+void sr_lines_extent(const struct sr_lines *x, uint64_t addr, uint64_t *begin, uint64_t *end)
+{
+	const struct sr_lines_page *p = find_page(x, addr);
+
+	*begin = addr >> p->shift << p->shift;
+	*end = *begin + (1ull << p->shift);
+}
+
+/* -------------------------------------------------------------------- lists */
+
+static size_t search_list(const struct sr_lines_list *l, size_t entry)
+{
+	size_t low = 0, high = l->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (l->entries[middle] < entry)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+size_t sr_lines_before(const struct sr_lines *x, enum sr_lines_list_name list, size_t entry)
+{
+	if (list >= SR_LINES_COUNTED)
+		return search_list(&x->list[list], entry);
+	return entry < x->entries_n ? x->entries[entry].before[list] : x->list[list].n;
+}
+
+static const struct sr_group_write *header_if_at(const struct sr_lines *x, size_t i, uint64_t addr)
+{
+	const struct sr_group_write *w = &x->writes[x->headers.all[i].number];
+
+	return addr - w->addr < w->length ? w : NULL;
+}
+
+/* The first one of the line whose number is not lower. */
+static size_t first_header(const struct sr_lines_headers *h, uint32_t line, uint64_t number)
+{
+	size_t low = 0, high = h->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct sr_lines_header *at = &h->all[middle];
+
+		if (at->line < line || (at->line == line && at->number < number))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+const struct sr_group_write *sr_lines_header_at(const struct sr_lines *x, uint64_t addr, uint64_t number)
+{
+	const struct sr_lines_headers *h = &x->headers;
+	const struct sr_lines_page *p = h->n ? find_page(x, addr) : NULL;
+	const struct sr_group_write *w = NULL;
+	uint32_t line;
+	size_t first;
+
+	if (!p || !p->begins)
+		return NULL;
+	line = p->begins[addr % PAGE >> p->shift];
+	first = first_header(h, line, number);
+	for (size_t i = first; i-- && h->all[i].line == line && !w;)
+		w = header_if_at(x, i, addr);
+	for (size_t i = first; i < h->n && h->all[i].line == line && !w; i++)
+		w = header_if_at(x, i, addr);
+	return w;
 }

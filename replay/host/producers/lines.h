@@ -18,11 +18,42 @@
 /* No line is shorter: a power of two. */
 #define SR_LINE_LEAST 64
 
+/*
+ * Often hardly one of many entries is of the kind that is searched for, so there are lists of some kinds.  Each entry counts what the
+ * first ones have in front of it; in the others its place is searched for.
+ */
+enum sr_lines_list_name {
+	SR_LINES_WITH_BYTES, /* they can have left a value */
+	SR_LINES_CHANGES,    /* of these, all but the member's own stores: what can have changed a value unseen */
+	SR_LINES_COUNTED,
+	SR_LINES_FETCHED = SR_LINES_COUNTED,
+	SR_LINES_LOCKS,
+	SR_LINES_LISTS,
+};
+
 /* A write, in one of the lines that it changed; number: its place among all of this memory. */
 struct sr_line_entry {
 	uint32_t number;
-	uint32_t before; /* so many entries in front of it have bytes */
-	int32_t member;	 /* whose write it is: here, as each look at a write itself is a cache miss */
+	int32_t member;			 /* whose write it is: here, as each look at a write itself is a cache miss */
+	uint32_t before[SR_LINES_COUNTED]; /* so many entries of these lists are in front of it */
+};
+
+/* Entries, in the index's order. */
+struct sr_lines_list {
+	uint32_t *entries;
+	size_t n, room;
+};
+
+/* A datagram's header, in one of the lines in which it is. */
+struct sr_lines_header {
+	uint32_t line;	 /* its first entry */
+	uint32_t number; /* of the write */
+};
+
+/* By line, then by number, whoever sent them. */
+struct sr_lines_headers {
+	struct sr_lines_header *all;
+	size_t n, room;
 };
 
 struct sr_lines_page {
@@ -39,8 +70,8 @@ struct sr_lines {
 	uint32_t *by_page;	     /* numbers of writes */
 	struct sr_line_entry *entries; /* of the pages that are indexed; in each of them in the index's order */
 	size_t entries_n, room;
-	uint32_t *with_bytes; /* entries of writes that have bytes: often hardly one of the many that say what may be there */
-	size_t with_bytes_n;
+	struct sr_lines_list list[SR_LINES_LISTS];
+	struct sr_lines_headers headers;
 };
 
 /* Entries: [first, end). */
@@ -55,6 +86,9 @@ void sr_lines_free(struct sr_lines *x);
 /* What each member wrote in the line of this address.  0 or -ENOMEM. */
 int sr_lines_at(struct sr_lines *x, uint64_t addr, uint32_t members, struct sr_lines_range *of);
 
+/* The addresses of the line of this one, whose page has entries. */
+void sr_lines_extent(const struct sr_lines *x, uint64_t addr, uint64_t *begin, uint64_t *end);
+
 static inline uint32_t sr_lines_number(const struct sr_lines *x, size_t entry)
 {
 	return x->entries[entry].number;
@@ -65,10 +99,13 @@ static inline const struct sr_group_write *sr_lines_write(const struct sr_lines 
 	return &x->writes[sr_lines_number(x, entry)];
 }
 
-/* The number of entries in front of this one that have bytes: of the next one of these in `with_bytes`. */
-static inline size_t sr_lines_with_bytes(const struct sr_lines *x, size_t entry)
-{
-	return entry < x->entries_n ? x->entries[entry].before : x->with_bytes_n;
-}
+/* How many entries of the list are in front of this one: the place of the next one in the list. */
+size_t sr_lines_before(const struct sr_lines *x, enum sr_lines_list_name list, size_t entry);
+
+/*
+ * The header at this byte: the last one of the writes before `number`, else the first one
+ * behind.  NULL: there is none.
+ */
+const struct sr_group_write *sr_lines_header_at(const struct sr_lines *x, uint64_t addr, uint64_t number);
 
 #endif

@@ -111,43 +111,22 @@ static size_t first_behind(const struct sr_writes *m, struct sr_lines_range r, u
 
 /* The latest of this process of such a kind before the sample that has the byte's place; NULL: there is none. */
 static const struct sr_group_write *own_of_kind(const struct sr_producers *p, const struct sr_sample *k, const struct sr_writes *m,
-						const struct sr_writers *writers, uint32_t at, enum sr_group_write_kind kind)
+						const struct sr_writers *writers, uint32_t at, enum sr_lines_list_name kind)
 {
 	const struct sr_lines_range r = writers->of[p->e.self];
+	const uint32_t *entries = m->lines.list[kind].entries;
 	uint64_t addr = k->l.addr + at;
+	size_t i;
 
-	for (size_t n = first_behind(m, r, k->l.posted); n-- > r.first;) {
-		const struct sr_group_write *w = sr_lines_write(&m->lines, n);
+	if (!m->lines.list[kind].n)
+		return NULL;
+	for (i = sr_lines_before(&m->lines, kind, first_behind(m, r, k->l.posted)); i-- && entries[i] >= r.first;) {
+		const struct sr_group_write *w = sr_lines_write(&m->lines, entries[i]);
 
-		if (w->kind == kind && addr - w->addr < w->length)
+		if (addr - w->addr < w->length)
 			return w;
 	}
 	return NULL;
-}
-
-/* The datagram whose header has the byte's place: the last one before the sample, or the first one polled after it. */
-static const struct sr_group_write *header_at(const struct sr_producers *p, const struct sr_sample *k, const struct sr_writes *m,
-					      const struct sr_writers *writers, uint32_t at)
-{
-	const struct sr_group_write *before = NULL, *after = NULL;
-	uint64_t before_number = 0, after_number = UINT64_MAX, addr = k->l.addr + at;
-
-	for (uint32_t i = 0; i < p->e.group->members; i++)
-		for (size_t n = writers->of[i].first; n < writers->of[i].end; n++) {
-			const struct sr_group_write *w = sr_lines_write(&m->lines, n);
-			uint64_t number = sr_lines_number(&m->lines, n);
-
-			if (w->kind != SR_GROUP_HEADER || addr - w->addr >= w->length)
-				continue;
-			if (number < k->l.writes && number >= before_number) {
-				before = w;
-				before_number = number;
-			} else if (number >= k->l.writes && number < after_number) {
-				after = w;
-				after_number = number;
-			}
-		}
-	return before ? before : after;
 }
 
 /*
@@ -171,12 +150,13 @@ static struct verdict judge_byte(const struct sr_producers *p, const struct sr_s
 	if (k->l.seen && sr_is_shared(&p->e, member, k->l.addr + at))
 		return (struct verdict){.by = SHARED};
 	/* A READ of this process from another member may have brought it. */
-	if (k->l.seen && (w = own_of_kind(p, k, m, writers, at, SR_GROUP_FETCHED)))
+	if (k->l.seen && (w = own_of_kind(p, k, m, writers, at, SR_LINES_FETCHED)))
 		return (struct verdict){.by = BY_WRITE, .origin = w->origin};
-	if (k->l.seen && (w = header_at(p, k, m, writers, at)))
+	/* The datagram whose header has the byte's place: the last one before the sample, or the first one polled after it. */
+	if (k->l.seen && (w = sr_lines_header_at(&m->lines, k->l.addr + at, k->l.writes)))
 		return (struct verdict){.by = BY_WRITE, .origin = w->origin};
 	/* Libc stores into locks in real calls, which a replay does not make. */
-	if (k->l.seen && (w = own_of_kind(p, k, m, writers, at, SR_GROUP_LOCK)))
+	if (k->l.seen && (w = own_of_kind(p, k, m, writers, at, SR_LINES_LOCKS)))
 		return (struct verdict){.by = BY_CPU, .origin = w->origin};
 	if (m->is_complete && !may_be_there(p, k, m, writers, at))
 		return (struct verdict){.by = k->l.overlaid ? UNCHANGED : NOBODY};

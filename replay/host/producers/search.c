@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-/* Of each writer so many writes are tried for a value, from the likeliest on. */
+/* Of each writer so many writes are tried for a value, from the likeliest on: some of all, then of those that left it. */
+#define FEW	  16
 #define MAX_TRIED 4096
 
 void sr_search_begin(struct sr_search *x, const struct sr_ended_group *e)
@@ -24,6 +25,8 @@ void sr_search_end(struct sr_search *x)
 {
 	sr_view_unmap(&x->samples);
 	sr_view_positions_free(&x->positions);
+	for (int i = 0; i < SR_GROUP_MEMBERS; i++)
+		sr_values_free(x->values[i]);
 }
 
 /* The next n bytes of a sample; false: it ends before. */
@@ -242,32 +245,142 @@ static bool counts_unknown(const struct sr_search *x, const struct sr_writes *m,
 	return !x->e->has_clocks || w->kind == SR_GROUP_OWN || w->kind == SR_GROUP_SHARED || !sr_writes_may_be_outsiders(m, addr);
 }
 
-static const struct sr_group_write *last_known(const struct sr_search *x, const struct sr_sample *k,
-					       const struct sr_writes *m, struct sr_lines_range r,
-					       size_t unknown, const struct sr_wanted *b)
+static enum sr_lines_list_name list_for(const struct sr_sample *k)
 {
-	size_t i = sr_lines_with_bytes(&m->lines, unknown);
+	return k->l.seen ? SR_LINES_CHANGES : SR_LINES_WITH_BYTES;
+}
 
-	for (int tried = 0; i-- && m->lines.with_bytes[i] >= r.first && tried < MAX_TRIED; tried++) {
-		const struct sr_group_write *w = sr_lines_write(&m->lines, m->lines.with_bytes[i]);
+/* One writer's entries in a line, of which one is searched for that brought a value. */
+struct entries {
+	struct sr_lines_range all;
+	struct sr_lines_range left; /* those that can have */
+	size_t unknown;		    /* the first one that is not known to come before the sample */
+};
 
-		if (fits(x, k, m, w, b))
+/* What a search looks at, and for. */
+struct query {
+	struct sr_search *x;
+	const struct sr_sample *k;
+	const struct sr_writes *m;
+	const struct sr_wanted *b;
+	struct entries e;
+	struct sr_values_run *runs; /* room for SR_VALUES_RUNS */
+	int runs_n;
+};
+
+/* Those that have left the value.  False: it cannot be said which ones. */
+static bool find_runs(struct query *q)
+{
+	const struct sr_values_wanted wanted = {
+	    .addr = q->b->addr,
+	    .begin = q->b->begin,
+	    .end = q->b->end,
+	    .bytes = q->k->bytes + (q->b->begin - q->k->l.addr),
+	    .is_open = q->b->atomics,
+	    .with_own = !q->k->l.seen,
+	};
+
+	struct sr_values **values = &q->x->values[q->k->l.member];
+
+	if (!*values)
+		*values = sr_values_new();
+	q->runs_n = *values ? sr_values_find(*values, q->m, q->e.all, &wanted, q->runs) : -1;
+	return q->runs_n >= 0;
+}
+
+static bool is_last(const struct query *q, const struct sr_group_write *w)
+{
+	return fits(q->x, q->k, q->m, w, q->b);
+}
+
+static bool is_possible(const struct query *q, const struct sr_group_write *w)
+{
+	return counts_unknown(q->x, q->m, w, q->b->addr) && fits(q->x, q->k, q->m, w, q->b) && !is_after(q->x, q->k, w);
+}
+
+/* The last entry of the run from `least` on; SIZE_MAX: none. */
+static size_t last_of_run(const struct query *q, const struct sr_values_run *run, size_t least)
+{
+	const uint64_t *at = sr_values_first(run, q->e.unknown);
+
+	for (int tried = 0; at > run->first && tried < MAX_TRIED; tried++) {
+		const size_t entry = sr_values_entry(--at);
+
+		if (entry < least)
+			break;
+		if (is_last(q, sr_lines_write(&q->m->lines, entry)))
+			return entry;
+	}
+	return SIZE_MAX;
+}
+
+/* The first entry of the run that is lower than `end`, else that. */
+static size_t first_of_run(const struct query *q, const struct sr_values_run *run, size_t end)
+{
+	const uint64_t *at = sr_values_first(run, q->e.unknown);
+
+	for (int tried = 0; at < run->end && sr_values_entry(at) < end && tried < MAX_TRIED; tried++, at++)
+		if (is_possible(q, sr_lines_write(&q->m->lines, sr_values_entry(at))))
+			return sr_values_entry(at);
+	return end;
+}
+
+static const struct sr_group_write *last_of_runs(const struct query *q)
+{
+	const struct sr_group_write *last = NULL;
+	size_t least = q->e.left.first;
+
+	for (int i = 0; i < q->runs_n; i++) {
+		const size_t entry = last_of_run(q, &q->runs[i], least);
+
+		if (entry == SIZE_MAX)
+			continue;
+		last = sr_lines_write(&q->m->lines, entry);
+		least = entry + 1;
+	}
+	return last;
+}
+
+static const struct sr_group_write *first_of_runs(const struct query *q)
+{
+	size_t end = q->e.left.end;
+
+	for (int i = 0; i < q->runs_n; i++)
+		end = first_of_run(q, &q->runs[i], end);
+	return end < q->e.left.end ? sr_lines_write(&q->m->lines, end) : NULL;
+}
+
+static const struct sr_group_write *last_known(struct query *q)
+{
+	const struct sr_lines *x = &q->m->lines;
+	const enum sr_lines_list_name list = list_for(q->k);
+	const size_t first = sr_lines_before(x, list, q->e.left.first);
+	size_t i = sr_lines_before(x, list, q->e.unknown);
+
+	for (int tried = 0; i > first && tried < MAX_TRIED; tried++) {
+		const struct sr_group_write *w = sr_lines_write(x, x->list[list].entries[--i]);
+
+		if (tried == FEW && find_runs(q))
+			return last_of_runs(q);
+		if (is_last(q, w))
 			return w;
 	}
 	return NULL;
 }
 
-static const struct sr_group_write *first_possible(struct sr_search *x,
-						   const struct sr_sample *k, const struct sr_writes *m,
-						   struct sr_lines_range r, size_t unknown,
-						   const struct sr_wanted *b)
+static const struct sr_group_write *first_possible(struct query *q)
 {
-	size_t i = sr_lines_with_bytes(&m->lines, unknown);
+	const struct sr_lines *x = &q->m->lines;
+	const enum sr_lines_list_name list = list_for(q->k);
+	const size_t end = sr_lines_before(x, list, q->e.left.end);
+	size_t i = sr_lines_before(x, list, q->e.unknown);
 
-	for (int tried = 0; i < m->lines.with_bytes_n && m->lines.with_bytes[i] < r.end && tried < MAX_TRIED; tried++, i++) {
-		const struct sr_group_write *w = sr_lines_write(&m->lines, m->lines.with_bytes[i]);
+	for (int tried = 0; i < end && tried < MAX_TRIED; tried++, i++) {
+		const struct sr_group_write *w = sr_lines_write(x, x->list[list].entries[i]);
 
-		if (counts_unknown(x, m, w, b->addr) && fits(x, k, m, w, b) && !is_after(x, k, w))
+		if (tried == FEW && find_runs(q))
+			return first_of_runs(q);
+		if (is_possible(q, w))
 			return w;
 	}
 	return NULL;
@@ -276,19 +389,22 @@ static const struct sr_group_write *first_possible(struct sr_search *x,
 static void search_writer(struct sr_search *x, const struct sr_sample *k, const struct sr_writes *m,
 			  struct sr_lines_range r, const struct sr_wanted *b, struct sr_search_found *f)
 {
-	const struct sr_group_write *last, *first;
-	size_t unknown;
+	struct sr_values_run runs[SR_VALUES_RUNS];
+	struct query q = {.x = x, .k = k, .m = m, .b = b, .e = {.all = r}, .runs = runs};
+	const struct sr_group_write *w;
 
-	r = not_spent(x, k, m, r, b->addr);
-	unknown = first_unknown(x, k, m, r);
-	last = last_known(x, k, m, r, unknown, b);
-	if (last)
-		choose(x, f, last, true);
+	if (sr_lines_before(&m->lines, list_for(k), r.first) == sr_lines_before(&m->lines, list_for(k), r.end))
+		return;
+	q.e.left = not_spent(x, k, m, r, b->addr);
+	q.e.unknown = first_unknown(x, k, m, q.e.left);
+	w = last_known(&q);
+	if (w)
+		choose(x, f, w, true);
 	if (f->w && f->is_known)
 		return;
-	first = first_possible(x, k, m, r, unknown, b);
-	if (first)
-		choose(x, f, first, false);
+	w = first_possible(&q);
+	if (w)
+		choose(x, f, w, false);
 }
 
 struct sr_search_found sr_search(struct sr_search *x, const struct sr_sample *k,
@@ -329,10 +445,10 @@ struct sr_search_found sr_search_whole(const struct sr_search *x, const struct s
 
 	if (r.first == r.end)
 		return (struct sr_search_found){.w = NULL};
-	i = sr_lines_with_bytes(&m->lines, first_unknown(x, k, m, r));
-	if (!i || m->lines.with_bytes[i - 1] < r.first)
+	i = sr_lines_before(&m->lines, SR_LINES_WITH_BYTES, first_unknown(x, k, m, r));
+	if (!i || m->lines.list[SR_LINES_WITH_BYTES].entries[i - 1] < r.first)
 		return (struct sr_search_found){.w = NULL};
-	w = sr_lines_write(&m->lines, m->lines.with_bytes[i - 1]);
+	w = sr_lines_write(&m->lines, m->lines.list[SR_LINES_WITH_BYTES].entries[i - 1]);
 	if (sr_group_is_open(w->kind) || w->addr > begin || w->addr + w->length < end)
 		return (struct sr_search_found){.w = NULL};
 	written = sr_writes_bytes(m, w, begin - w->addr, (uint32_t)(end - begin));

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "logd/base/page.h"
+#include "replay/host/producers/values.h"
 #include "replay/host/producers/view.h"
 #include "replay/host/producers/writes.h"
 
@@ -53,6 +54,7 @@ struct sr_search {
 	struct sr_view_part samples;
 	struct sr_view_positions positions;
 	struct sr_spent spent[SR_SPENT];
+	struct sr_values *values[SR_GROUP_MEMBERS]; /* in their memory; NULL: nobody has searched for one yet */
 };
 
 void sr_search_begin(struct sr_search *x, const struct sr_ended_group *e);

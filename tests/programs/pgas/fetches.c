@@ -260,7 +260,7 @@ static void datagrams(void)
 	struct ibv_wc wc;
 
 	pgas_gather(qp->qp_num, all);
-	for (int round = 0; round < 10; round++) {
+	for (int round = 0; round < (rounds ? rounds : 10); round++) {
 		if (ibv_post_recv(qp, &wr, &bad))
 			pgas_fail("cannot receive");
 		for (int i = 0; i < 256; i++)
