@@ -99,8 +99,12 @@ def import_kernel(unpacked):
 
 
 def modules_version(unpacked):
-    found = glob.glob(os.path.join(unpacked, "lib", "modules", "*"))
-    found += glob.glob(os.path.join(unpacked, "usr", "lib", "modules", "*"))
+    # Debian 13's packages have them below usr/, where depmod and modprobe do not look.
+    modules = os.path.join(unpacked, "lib", "modules")
+    if not os.path.exists(modules):
+        os.makedirs(os.path.dirname(modules), exist_ok=True)
+        os.symlink("../usr/lib/modules", modules)
+    found = glob.glob(os.path.join(modules, "*"))
     if len(found) != 1:
         raise Failure(f"{unpacked} holds {len(found)} kernels' modules, not one; "
                       f"run {SETUP} again")
