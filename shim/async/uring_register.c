@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* uring_register.c: what a program registers with a ring: descriptors, buffers, an eventfd; and what it asks. */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "shim/async/uring_ring.h"
@@ -154,6 +155,16 @@ static uint64_t cancel(struct sr_uring *ring, const struct sr_call_desc *d, uint
 	return (int64_t)result < 0 ? result : all;
 }
 
+/* The two bytes behind `bgid`: older headers call them `pad`, newer ones `flags`. */
+static uint16_t buffer_ring_flags(const struct io_uring_buf_reg *r)
+{
+	const size_t at = offsetof(struct io_uring_buf_reg, bgid) + sizeof(r->bgid);
+	uint16_t flags;
+
+	memcpy(&flags, (const char *)r + at, sizeof(flags));
+	return flags;
+}
+
 /* A ring of buffers that the kernel would make came later; buffers in exposed memory could not be filled. */
 static bool is_refused(const uint64_t *a)
 {
@@ -161,7 +172,7 @@ static bool is_refused(const uint64_t *a)
 
 	if (a[1] != IORING_REGISTER_PBUF_RING)
 		return !is_known((unsigned int)a[1]);
-	return sr_regions_on || !sr_is_readable(r, sizeof(*r)) || r->pad;
+	return sr_regions_on || !sr_is_readable(r, sizeof(*r)) || buffer_ring_flags(r);
 }
 
 static uint64_t make(struct sr_uring *ring, const struct sr_call_desc *d, uint64_t *a)

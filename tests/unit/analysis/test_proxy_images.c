@@ -21,7 +21,7 @@ struct ibv_mr *sr_device_register(struct sr_device *d, void *memory, size_t size
 		return NULL;
 	if (++registered > most)
 		most = registered;
-	return malloc(1);
+	return malloc(sizeof(struct ibv_mr));
 }
 
 void sr_device_release(struct sr_device *d, struct ibv_mr *mr)
