@@ -28,6 +28,7 @@
 #include "shim/kernel/user_dispatch.h"
 #include "shim/core/order.h"
 #include "shim/core/next.h"
+#include "shim/core/symbols.h"
 #include "logd/base/say.h"
 #include "shim/signals/signals.h"
 #include "shim/core/stack_below.h"
@@ -320,38 +321,21 @@ void sr_replayed_thrd_create(const struct sr_call_desc *d, uint64_t *a, uint64_t
 
 /* ------------------------------------------------- the first second thread */
 
-static void *exit_at_once(void *unused)
-{
-	sr_self.depth = 1;
-	sr_self.heap = SR_HEAP_SHIM;
-	pthread_exit(NULL);
-}
-
 /*
- * glibc loads libgcc_s when a thread first ends by pthread_exit or is cancelled. A replay
- * gets there in other ways than a recording. So in both runs a thread that does nothing
- * else triggers the load here, once.
+ * glibc loads libgcc_s when a thread first ends by pthread_exit, is cancelled, or asks for a
+ * backtrace. A replay gets there in other ways than a recording. So both runs load it here,
+ * once, by a backtrace of no frames. (A thread that ends would wait for ever where the first
+ * thread is made by a library that is being loaded: this thread has ld.so's lock then.)
+ * Only libc's function does that; libunwind and sanitizers have others of that name.
  */
 static void load_unwinder(void)
 {
-	SR_NEXT(next, "pthread_join");
-	int (*join)(pthread_t, void **) = (int (*)(pthread_t, void **))sr_next(&next);
-	struct sr_thread_start s = {0};
-	pthread_attr_t attr;
-	pthread_t id;
+	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+	int (*backtrace)(void **, int) = libc ? (int (*)(void **, int))sr_dlsym(libc, "backtrace") : NULL;
+	void *frames[1];
 
-	/*
-	 * Without the library, or without a free descriptor to open it, pthread_exit would end
-	 * the process.
-	 */
-	if (!dlopen("libgcc_s.so.1", RTLD_NOW))
-		return;
-	pthread_attr_init(&attr);
-	if (sr_stack_map(&s, &attr))
-		return;
-	if (!real_create(&id, &attr, exit_at_once, NULL))
-		join(id, NULL);
-	sr_sys_munmap((void *)s.stack, s.stack_size);
+	if (backtrace)
+		backtrace(frames, 0);
 }
 
 /* The thread is the program's, because only outermost calls ask. */

@@ -89,6 +89,9 @@ def main():
             detail, outputs = runs_differ(directory, [os.path.join(APPS, "begins_early" + where)], runs, 3)
             tap.ok(not detail and len(outputs) == runs, "what malloc() reads at its first use, and a thread of its own, in %s: %d "
                    "exact replays" % ("a library" if where else "the executable", runs), "%s %s" % (detail, outputs))
+        detail, _ = runs_differ(directory, [os.path.join(APPS, "loads_main"), os.path.join(APPS, "thread_module.so")], runs, 0,
+                                dict(os.environ, SREPLAY_FROM_START="on"))
+        tap.ok(not detail, "a library that makes the first threads while it is loaded: %d exact replays" % runs, detail)
         detail = killed_differs(directory)
         tap.ok(not detail, "a process with threads that was killed replays up to there", detail)
 
