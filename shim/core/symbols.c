@@ -59,8 +59,8 @@ static uint32_t gnu_hash(const char *name)
 	return h;
 }
 
-/* All versions of these two functions are the same code, so take the first. */
-static void *find(const struct image *image, const char *name)
+/* All versions of what is looked for here are the same, so take the first. */
+static const ElfW(Sym) *find(const struct image *image, const char *name)
 {
 	uint32_t buckets = image->hash[0], first = image->hash[1], bloom_words = image->hash[2];
 	const uint32_t *bucket =
@@ -78,16 +78,21 @@ static void *find(const struct image *image, const char *name)
 
 		if ((chain[i - first] | 1) == (wanted | 1) && symbol->st_shndx != SHN_UNDEF &&
 		    !sr_plain_compare(image->strings + symbol->st_name, name))
-			return (void *)(image->base + symbol->st_value);
+			return symbol;
 	} while (!(chain[i++ - first] & 1));
 	return NULL;
+}
+
+static void *address(const struct image *image, const ElfW(Sym) *symbol)
+{
+	return (void *)(image->base + symbol->st_value);
 }
 
 static bool look_into(const struct link_map *library)
 {
 	const char *name = sr_plain_file(library->l_name);
 	struct image image;
-	void *dlsym_there, *dlvsym_there;
+	const ElfW(Sym) *dlsym_there, *dlvsym_there;
 
 	if (sr_plain_compare(name, "libc.so.6") && sr_plain_compare(name, "libdl.so.2"))
 		return false;
@@ -97,8 +102,8 @@ static bool look_into(const struct link_map *library)
 	dlvsym_there = find(&image, "dlvsym");
 	if (!dlsym_there || !dlvsym_there)
 		return false;
-	atomic_store_explicit(&real_dlvsym, dlvsym_there, memory_order_relaxed);
-	atomic_store_explicit(&real_dlsym, dlsym_there, memory_order_release);
+	atomic_store_explicit(&real_dlvsym, address(&image, dlvsym_there), memory_order_relaxed);
+	atomic_store_explicit(&real_dlsym, address(&image, dlsym_there), memory_order_release);
 	return true;
 }
 
@@ -125,14 +130,25 @@ void *sr_real_dlvsym(void)
 	return sr_real_dlsym() ? atomic_load_explicit(&real_dlvsym, memory_order_relaxed) : NULL;
 }
 
+void *sr_symbol_find(const char *name, size_t *size)
+{
+	for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next) {
+		struct image image;
+		const ElfW(Sym) *symbol = l->l_ld != _DYNAMIC && read_image(l, &image) ? find(&image, name) : NULL;
+
+		if (symbol) {
+			*size = symbol->st_size;
+			return address(&image, symbol);
+		}
+	}
+	return NULL;
+}
+
 bool sr_symbol_is_defined(const char *name)
 {
-	struct image image;
+	size_t size;
 
-	for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next)
-		if (l->l_ld != _DYNAMIC && read_image(l, &image) && find(&image, name))
-			return true;
-	return false;
+	return sr_symbol_find(name, &size);
 }
 
 /*

@@ -10,11 +10,16 @@
 #define SHIM_CORE_SYMBOLS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 void *sr_dlsym(void *handle, const char *name);
 void *sr_dlvsym(void *handle, const char *name, const char *version);
 
-/* Does the executable or a library other than the shim define it? Calls nothing of libc's. */
+/*
+ * Where the executable or the first library other than the shim defines it, and its bytes.  NULL: nowhere.  Calls nothing of
+ * libc's, so that it may be called while ld.so relocates the process.
+ */
+void *sr_symbol_find(const char *name, size_t *size);
 bool sr_symbol_is_defined(const char *name);
 
 /* The functions themselves, for code that jumps to them. */

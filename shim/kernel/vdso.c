@@ -14,6 +14,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/memory/images.h"
 #include "shim/signals/signals.h"
+#include "shim/core/plain_text.h"
 #include "shim/core/symbols.h"
 
 static int (*vdso_clock_gettime)(clockid_t, struct timespec *);
@@ -29,10 +30,9 @@ struct symbols {
 };
 
 /* The linker script puts the names after the symbols, which gives their number. */
-static bool open_vdso(struct symbols *v)
+static bool open_image(struct symbols *v, const ElfW(Ehdr) *header)
 {
-	const ElfW(Ehdr) *header = sr_images_vdso();
-	const ElfW(Phdr) * segment;
+	const ElfW(Phdr) *segment;
 
 	if (!header)
 		return false;
@@ -55,10 +55,15 @@ static bool open_vdso(struct symbols *v)
 	return true;
 }
 
+static bool open_vdso(struct symbols *v)
+{
+	return open_image(v, sr_images_vdso());
+}
+
 static void *find(const struct symbols *v, const char *name)
 {
 	for (size_t i = 0; i < v->count; i++)
-		if (v->symbols[i].st_value && !strcmp(v->names + v->symbols[i].st_name, name))
+		if (v->symbols[i].st_value && !sr_plain_compare(v->names + v->symbols[i].st_name, name))
 			return (void *)(v->base + v->symbols[i].st_value);
 	return NULL;
 }
@@ -101,16 +106,19 @@ static void replace_words(const struct symbols *v, uintptr_t from, uintptr_t to,
 	sr_syscall(SYS_mprotect, (long)page, (long)(end - page), PROT_READ, 0, 0, 0);
 }
 
-/* Clears ld.so's table of the vDSO's functions, which has a private name. */
+/* ld.so's table of the vDSO's functions, among other things, has a private name. */
+static uintptr_t *loaders_table(size_t *size)
+{
+	return sr_symbol_find("_rtld_global_ro", size);
+}
+
 static void clear_table(const struct symbols *v)
 {
-	void *table = sr_dlsym(RTLD_DEFAULT, "_rtld_global_ro");
-	const ElfW(Sym) *symbol = NULL;
-	Dl_info info;
+	size_t size;
+	uintptr_t *table = loaders_table(&size);
 
-	if (table && dladdr1(table, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
-	    info.dli_saddr == table)
-		replace_words(v, (uintptr_t)table, (uintptr_t)table + symbol->st_size, false);
+	if (table)
+		replace_words(v, (uintptr_t)table, (uintptr_t)table + size, false);
 }
 
 /* Replaces libc's own pointers to functions that it chose at its start. */
@@ -153,6 +161,50 @@ static void hide_from_program(void)
 		if (a->a_type == AT_SYSINFO_EHDR)
 			a->a_type = AT_IGNORE;
 }
+
+/* ------------------------------------------------------ before libc begins */
+
+/*
+ * From 2.41 on, libc asks the vDSO's getrandom before any constructor runs how much memory it wants for each thread. Later
+ * it calls it without looking at the pointer again, and maps that memory, which it would not in a replay. So the pointer
+ * goes before libc asks, and libc makes system calls. ld.so comes by here when it relocates the shim, as it must know
+ * what an indirect function stands for. libc's functions cannot be called so early.
+ */
+static void clear_random(void)
+{
+	struct symbols v = {0};
+	const ElfW(auxv_t) *a = auxiliary_vector();
+	uintptr_t *table, random;
+	size_t size;
+
+	while (a->a_type != AT_NULL && a->a_type != AT_SYSINFO_EHDR)
+		a++;
+	if (!open_image(&v, a->a_type == AT_NULL ? NULL : (const ElfW(Ehdr) *)a->a_un.a_val))
+		return;
+	random = (uintptr_t)find(&v, "__vdso_getrandom");
+	table = random ? loaders_table(&size) : NULL;
+	/* ld.so writes there, too, and protects it when it is done. */
+	for (size_t i = 0; table && i < size / sizeof(*table); i++)
+		if (table[i] == random)
+			table[i] = 0;
+}
+
+static void nothing(void)
+{
+}
+
+static void (*before_libc(void))(void)
+{
+	clear_random();
+	return nothing;
+}
+
+#ifndef __SANITIZE_ADDRESS__ /* its checks read memory that is not there yet */
+static void indirect(void) __attribute__((ifunc("before_libc")));
+static void (*const volatile relocated)(void) __attribute__((used)) = indirect;
+#endif
+
+/* ------------------------------------------------------------------ the call */
 
 void sr_vdso_hide(void)
 {
