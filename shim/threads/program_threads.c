@@ -323,10 +323,11 @@ void sr_replayed_thrd_create(const struct sr_call_desc *d, uint64_t *a, uint64_t
 
 /*
  * glibc loads libgcc_s when a thread first ends by pthread_exit, is cancelled, or asks for a
- * backtrace. A replay gets there in other ways than a recording. So both runs load it here,
- * once, by a backtrace of no frames. (A thread that ends would wait for ever where the first
- * thread is made by a library that is being loaded: this thread has ld.so's lock then.)
- * Only libc's function does that; libunwind and sanitizers have others of that name.
+ * backtrace, and libgcc_s sets itself up when it first unwinds a stack. A replay gets there in
+ * other ways than a recording. So both runs do it here, once, by a backtrace. (A thread that
+ * ends would wait for ever where the first thread is made by a library that is being loaded:
+ * this thread has ld.so's lock then.) Only libc's function does that; libunwind and sanitizers have
+ * others of that name.
  */
 static void load_unwinder(void)
 {
@@ -335,7 +336,7 @@ static void load_unwinder(void)
 	void *frames[1];
 
 	if (backtrace)
-		backtrace(frames, 0);
+		backtrace(frames, 1);
 }
 
 /* The thread is the program's, because only outermost calls ask. */
