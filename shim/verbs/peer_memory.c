@@ -10,18 +10,24 @@
  */
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/uio.h>
 #include <time.h>
 
 #include "logd/base/page.h"
+#include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/hooks.h"
 #include "shim/exposed/exposed.h"
+#include "shim/kernel/readable.h"
 #include "shim/process/ids.h"
 #include "shim/verbs/regions.h"
 
 /* So many pages of the peer are named in one system call. */
 #define AT_ONCE 64
+
+/* The pieces of a list that is copied. */
+#define LIST 16
 
 /* A place in a list of pieces. */
 struct cursor {
@@ -136,7 +142,7 @@ static long transfer(struct transfer *t)
 	return total ? total : n;
 }
 
-uint64_t sr_invoke_peer_memory(const struct sr_call_desc *d, uint64_t *a)
+static uint64_t invoke(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct transfer t = {
 	    .nr = d->nr,
@@ -155,6 +161,29 @@ uint64_t sr_invoke_peer_memory(const struct sr_call_desc *d, uint64_t *a)
 		return (uint64_t)result;
 	errno = (int)-result;
 	return (uint64_t)-1;
+}
+
+/*
+ * The kernel reads a list once, before it transfers anything, and what comes may lie over the list (UCX finds out so
+ * whether it may read a peer's memory).  So what comes is found by a copy.  Longer lists are left where they are.
+ */
+static void keep_list(uint64_t *list, uint64_t n, struct iovec *kept)
+{
+	const struct iovec *iov = (const struct iovec *)*list;
+
+	if (n > LIST || !sr_is_readable(iov, n * sizeof(*iov)))
+		return;
+	memcpy(kept, iov, n * sizeof(*iov));
+	*list = SR_ARG(kept);
+}
+
+uint64_t sr_invoke_peer_memory(const struct sr_call_desc *d, uint64_t *a)
+{
+	static __thread struct iovec here[LIST] SR_INITIAL_EXEC, there[LIST] SR_INITIAL_EXEC;
+
+	keep_list(&a[1], a[2], here);
+	keep_list(&a[3], a[4], there);
+	return invoke(d, a);
 }
 
 /* What a program writes to itself in this way, a replay writes again. */

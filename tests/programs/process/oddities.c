@@ -296,6 +296,24 @@ static void own_memory(void)
 	close(fd);
 }
 
+/* As UCX 1.18 finds out whether it may read a peer's memory: what comes lies over the list that says where to. */
+static void list_over_itself(void)
+{
+	struct iovec lists[2] = {{NULL, 1}, {NULL, 2}}, *list = &lists[0];
+	struct iovec *nowhere = (struct iovec *)64;
+	pid_t child = fork();
+
+	if (!child)
+		pause();
+	*list = (struct iovec){list, sizeof(*list)};
+	show("read", process_vm_readv(child, list, 1, list, 1, 0));
+	show("place", list->iov_base == NULL);
+	show("length", (long)list->iov_len);
+	show("nowhere", process_vm_readv(child, nowhere, 1, nowhere, 1, 0));
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
 /* What a debugger reads of its program. */
 static void traced_child(void)
 {
@@ -506,6 +524,7 @@ static const struct {
     {"two_views", two_views},         {"kernel_writes", kernel_writes},
     {"old_entries", old_entries},     {"pipe_to_memory", pipe_to_memory}, {"traced_child", traced_child},
     {"own_memory", own_memory},       {"owner", owner},
+    {"list_over_itself", list_over_itself},
     {"thread_number", thread_number},
     {"no_memory", no_memory},         {"scheduling", scheduling},
     {"raw_timers", raw_timers},       {"proc_paths", proc_paths},       {"standard_output", standard_output},
