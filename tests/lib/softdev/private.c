@@ -130,6 +130,13 @@ void sd___verbs_log(void *context, uint32_t level, const char *format, ...)
 }
 EXPORT(__verbs_log)
 
+const char *sd_ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
+const char *sd_ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
+{
+	return "unknown";
+}
+EXPORT(ibv_wr_opcode_str)
+
 void *sd__verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd);
 void *sd__verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd)
 {
