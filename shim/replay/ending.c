@@ -106,16 +106,19 @@ int32_t sr_replay_exit_status(const struct sr_replay_record *r)
  * ends the process.  If the recorded process was killed, they may also be in code that never
  * makes a call, so the wait ends when no more calls can come, and none came for a while.
  */
-static void wait_for_others(uint32_t outcome)
+static void wait_for_others(const struct sr_thread *t, uint32_t outcome)
 {
 	const struct timespec second = {.tv_sec = 1};
 	uint64_t before;
 
-	if (sr_tickets_park())
+	/* One that has no record at all had not come to a call when another one ended the process, or executed a program. */
+	if (sr_tickets_park(outcome == SR_REPLAY_CUT && !t->silent))
 		return;
 	do {
 		before = sr_replay_calls(sr_replay_page);
 		sr_sys_nanosleep(&second);
+		if (outcome == SR_REPLAY_CUT && sr_tickets_nothing_comes())
+			return;
 	} while (outcome == SR_REPLAY_THREAD_CUT || !atomic_load(&sr_replay_page->nothing_comes) ||
 		 sr_replay_calls(sr_replay_page) != before);
 }
@@ -129,7 +132,7 @@ sr_replay_stop(struct sr_thread *t, uint32_t outcome, uint16_t found, void *site
 		sr_replay_end_ticket(t);
 	if (outcome == SR_REPLAY_EXECUTED)
 		atomic_store(&executed, true);
-	wait_for_others(outcome);
+	wait_for_others(t, outcome);
 	/* The other threads ended with that, wherever they were. */
 	if (atomic_load(&executed))
 		outcome = SR_REPLAY_EXECUTED;

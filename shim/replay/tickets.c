@@ -53,6 +53,8 @@ static struct slot run_slots[SLOTS];
 static struct {
 	struct sr_lock lock;
 	uint32_t threads, parked, waiting;
+	bool cut; /* one is parked whose trace was cut short */
+	bool nothing_comes; /* ... and what comes next is its event */
 	bool heap_parked; /* the owner of the heap is parked and makes operations on demand */
 	struct waiter *waiters;
 } all;
@@ -113,7 +115,10 @@ static bool is_demanded(void)
 
 /*
  * Called with the lock held.  If no thread runs, skips the tickets that no thread will use.
- * Returns true if nothing more can happen.
+ * Returns true if all threads are at their ends.
+ *
+ * A thread that was killed has drawn one number more, at most.  One whose trace was cut short went on, and what the others did behind
+ * its next event may be what that event led to.
  */
 static bool resolve(void)
 {
@@ -135,7 +140,11 @@ static bool resolve(void)
 	}
 	if (first == UINT64_MAX)
 		return !all.waiting;
-	if (first > atomic_load(&control->ticket))
+	if (first <= atomic_load(&control->ticket))
+		return false;
+	if (all.cut)
+		all.nothing_comes = true;
+	else
 		set_ticket(first);
 	return false;
 }
@@ -180,13 +189,24 @@ bool sr_tickets_remove_thread(void)
 	return nothing;
 }
 
-bool sr_tickets_park(void)
+bool sr_tickets_park(bool cut)
 {
 	bool nothing;
 
 	sr_lock(&all.lock);
 	all.parked++;
-	nothing = resolve();
+	all.cut = all.cut || cut;
+	nothing = resolve() || (cut && all.nothing_comes);
+	sr_unlock(&all.lock);
+	return nothing;
+}
+
+bool sr_tickets_nothing_comes(void)
+{
+	bool nothing;
+
+	sr_lock(&all.lock);
+	nothing = all.nothing_comes;
 	sr_unlock(&all.lock);
 	return nothing;
 }
@@ -211,7 +231,7 @@ void sr_tickets_continue_in_child(void)
 	all.lock = (struct sr_lock){0};
 	all.threads = 1;
 	all.parked = all.waiting = 0;
-	all.heap_parked = false;
+	all.heap_parked = all.cut = all.nothing_comes = false;
 	all.waiters = NULL;
 	for (int i = 0; i < SLOTS; i++)
 		atomic_store(&slots[i].sleepers, 0);

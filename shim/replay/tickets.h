@@ -57,10 +57,12 @@ void sr_tickets_add_thread(void);
 bool sr_tickets_remove_thread(void);
 
 /*
- * The thread is at the end of its stream.  Returns true if all threads are, so that nothing more
- * will happen.
+ * The thread is at the end of its stream; cut: the recorded one went on.  Returns true if nothing more will happen: all threads
+ * are at their ends, or, of one whose trace was cut, the others wait for what is behind this end.
  */
-bool sr_tickets_park(void);
+bool sr_tickets_park(bool cut);
+/* Has that become true since, as others have come to wait? */
+bool sr_tickets_nothing_comes(void);
 
 /*
  * Runs of the heap (shim/threads/heap_runs.h).  This run begins when the one before it has made

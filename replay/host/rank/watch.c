@@ -144,9 +144,9 @@ static bool nothing_comes(const struct sr_replayed_rank *r, long idle_ms, long *
 
 /*
  * The recorded process was killed, or its trace cut short, the replayed one has made all its calls, and has computed
- * for longer since than the recorded one had: it does not end by itself.
+ * for longer since than the recorded one had, or for as long as a replay may (is_too_long): it does not end by itself.
  */
-static bool is_where_trace_ends(const struct sr_replayed_rank *r, long idle_ms)
+static bool is_where_trace_ends(const struct sr_replayed_rank *r, long idle_ms, bool is_too_long)
 {
 	uint64_t quiet_ms = 0;
 	bool killed = false, cut = false;
@@ -162,7 +162,7 @@ static bool is_where_trace_ends(const struct sr_replayed_rank *r, long idle_ms)
 		cut = cut || f->cut;
 		quiet_ms = i && f->quiet_ms > quiet_ms ? quiet_ms : f->quiet_ms;
 	}
-	return (killed || cut) && (uint64_t)idle_ms >= quiet_ms + quiet_ms / 2 + (cut ? CUT_SPARE_MS : SPARE_MS);
+	return (killed || cut) && (is_too_long || (uint64_t)idle_ms >= quiet_ms + quiet_ms / 2 + (cut ? CUT_SPARE_MS : SPARE_MS));
 }
 
 static void end_where_trace_ends(const struct sr_replayed_rank *r)
@@ -236,9 +236,11 @@ static enum waited await_child(const struct sr_replayed_rank *r, long seconds, s
 		tick(r, idle);
 		show_progress(r, bar);
 		atomic_store(&r->control->nothing_comes, nothing_comes(r, idle->ms, &still_ms));
-		if (seconds && !is_over(r) && is_where_trace_ends(r, idle->ms))
+		if (!seconds || is_over(r))
+			continue;
+		if (is_where_trace_ends(r, idle->ms, is_too_long(idle, seconds)))
 			end = WHERE_TRACE_ENDS;
-		else if (seconds && is_too_long(idle, seconds) && !is_over(r))
+		else if (is_too_long(idle, seconds))
 			end = STUCK;
 	}
 	sr_progress_end();

@@ -63,6 +63,23 @@ def computing(tap, place):
         check(tap, trace, "killed while one thread computed", KILLED, b"0\n1\n2\n", timeout=60)
 
 
+SPINS = "import os; os.write(1, b'begins\\n')\nwhile True: pass"
+
+
+def computed_for_long(tap, place):
+    """Killed when it had computed for longer than a replay may do nothing: at an endless loop that waits for something, mostly."""
+    with Daemon(place) as daemon:
+        trace = os.path.join(place, "t.srec")
+        process = subprocess.Popen([SREPLAY, "record", "-q", "--from-start", "-o", trace, "--", sys.executable, "-c", SPINS],
+                                   env=dict(os.environ, SREPLAY_SOCKET=daemon.socket), stdout=subprocess.PIPE, start_new_session=True)
+        process.stdout.readline()
+        time.sleep(6)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        wait_written(daemon, trace)
+        check(tap, trace, "killed after a long loop", KILLED, b"begins\n", timeout=3)
+
+
 def dies_at_once(tap, place):
     """Without a record, a trace has no stream of the thread's."""
     with Daemon(place) as daemon:
@@ -74,18 +91,23 @@ def dies_at_once(tap, place):
                "0 calls replayed, 0 divergences: exact\n" in err, "a program that dies before its first call", "%s %s" % (status, err))
 
 
-def unrecorded(tap, place):
-    """The program goes on without a daemon that does not answer."""
+def given_up(tap, place, what, *program):
     with Daemon(place) as daemon:
-        trace = os.path.join(place, "t.srec")
-        recording = Recording(daemon, trace, "fill", "1", "1500", "1").until_begun()
+        trace = os.path.join(place, what + ".srec")
+        recording = Recording(daemon, trace, *program).until_begun()
         time.sleep(0.1)
         daemon.send(signal.SIGSTOP)
         recording.end()
         daemon.send(signal.SIGCONT)
         wait_written(daemon, trace)
-        check(tap, trace, "not recorded any further", AS_FAR % ("(getrandom|clock_gettime)", "the process gave up waiting for sreplay-logd"),
+        check(tap, trace, what, AS_FAR % ("(getrandom|clock_gettime)", "the process gave up waiting for sreplay-logd"),
               recording.out.splitlines(True)[0])
+
+
+def unrecorded(tap, place):
+    """The program goes on without a daemon that does not answer.  What a thread then leads to, others have in their records."""
+    given_up(tap, os.path.join(place, "1"), "not recorded any further", "fill", "1", "1500", "1")
+    given_up(tap, os.path.join(place, "2"), "others are recorded further", "leads", "1500")
 
 
 def forbidden(tap, place):
@@ -113,4 +135,4 @@ def out_of_space(tap, place):
 
 
 if __name__ == "__main__":
-    run_functions([killed, computing, dies_at_once, unrecorded, forbidden, out_of_space])
+    run_functions([killed, computing, computed_for_long, dies_at_once, unrecorded, forbidden, out_of_space])

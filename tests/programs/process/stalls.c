@@ -5,6 +5,7 @@
  *   stalls fill THREADS RECORDS [MS]   each thread records so many pieces of 4,000 random bytes,
  *                                      and pauses for MS after each; says which piece took longest
  *   stalls together THREADS            so many threads live at once, and end together
+ *   stalls leads RECORDS               the same as fill, and behind it lets another thread go on
  *   stalls inputs DIRECTORY FILES      reads a bit of DIRECTORY/0 and so on
  *   stalls replaced DIRECTORY          reads a bit of DIRECTORY/old when there is DIRECTORY/go, and has a child replace it
  *   stalls filter strict|list|all|own   restricts its system calls, to few or not at all, or traps them, and ends with 5
@@ -167,6 +168,31 @@ static int run_together(int argc, char **argv)
 	return 0;
 }
 
+static void let_end(void)
+{
+	pthread_mutex_lock(&lock);
+	may_end = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+static int run_leads(int argc, char **argv)
+{
+	pthread_t follower;
+	uint64_t sum = 0;
+
+	records = atoi(argv[0]);
+	pause_ms = 1;
+	create(&follower, 1, wait_for_others, NULL);
+	puts("begins");
+	fflush(stdout);
+	fill(&sum);
+	let_end();
+	pthread_join(follower, NULL);
+	puts("ends");
+	return 0;
+}
+
 static int run_descriptors(int argc, char **argv)
 {
 	const struct rlimit few = {64, 64};
@@ -182,10 +208,7 @@ static int run_descriptors(int argc, char **argv)
 	while (opened < 40 && open("/dev/null", O_RDONLY) >= 0)
 		opened++;
 	printf("%d files opened\n", opened);
-	pthread_mutex_lock(&lock);
-	may_end = true;
-	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
+	let_end();
 	for (int i = 0; i < n; i++)
 		pthread_join(threads[i], NULL);
 	puts("ends");
@@ -322,6 +345,7 @@ static const struct {
 } table[] = {
     {"fill", 2, run_fill},
     {"together", 1, run_together},
+    {"leads", 1, run_leads},
     {"inputs", 2, run_inputs},
     {"replaced", 1, run_replaced},
     {"filter", 1, run_filter},

@@ -120,11 +120,52 @@ static void a_far_ticket_comes_too(void **state)
 	pthread_join(thread, NULL);
 }
 
+/* One thread waits for event 5, and another one is at the end of its stream with events 1 to 4 missing. */
+static void begin_with_missing(struct sr_replay_control *control, pthread_t *waits, uint64_t *event)
+{
+	*event = 5;
+	sr_tickets_continue_in_child(); /* no thread of an earlier test */
+	sr_tickets_start(control);
+	sr_ticket_wait(0, 1); /* a child's first one skips others */
+	sr_tickets_add_thread();
+	assert_int_equal(pthread_create(waits, NULL, wait_for_ticket, event), 0);
+}
+
+static void what_a_killed_thread_would_have_done_is_skipped(void **state)
+{
+	static struct sr_replay_control control;
+	uint64_t event;
+	pthread_t waits;
+
+	begin_with_missing(&control, &waits, &event);
+	assert_false(sr_tickets_park(false));
+	pthread_join(waits, NULL);
+	assert_false(sr_tickets_nothing_comes());
+}
+
+static void nothing_comes_behind_what_a_cut_trace_lacks(void **state)
+{
+	static struct sr_replay_control control;
+	const struct timespec a_moment = {.tv_nsec = 1000000};
+	uint64_t event;
+	pthread_t waits;
+
+	begin_with_missing(&control, &waits, &event);
+	if (!sr_tickets_park(true))
+		while (!sr_tickets_nothing_comes())
+			nanosleep(&a_moment, NULL);
+	assert_int_equal(atomic_load(&control.ticket), 1);
+	sr_ticket_done(event - 1);
+	pthread_join(waits, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_thread_that_waits_for_the_heap_is_woken_for_its_run),
 	    cmocka_unit_test(a_far_ticket_comes_too),
+	    cmocka_unit_test(what_a_killed_thread_would_have_done_is_skipped),
+	    cmocka_unit_test(nothing_comes_behind_what_a_cut_trace_lacks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
