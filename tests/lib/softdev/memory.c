@@ -5,118 +5,32 @@
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/rseq.h>
 #include <sys/single_threaded.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <ucontext.h>
 
+#include "maps.h"
 #include "raw.h"
 
 #ifndef UFFD_FEATURE_WP_UNPOPULATED
 #define UFFD_FEATURE_WP_UNPOPULATED (1 << 13)
 #endif
 
-static uint64_t file_device, file_inode;
 static pthread_mutex_t pin_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 void sd_memory_begin(int fd)
 {
-	struct stat st;
-
-	if (!fstat(fd, &st)) {
-		file_device = st.st_dev;
-		file_inode = st.st_ino;
-	}
+	sd_maps_begin(fd);
 	/* Memory that cannot be replaced is read and written by process_vm_readv, also from other
 	 * processes. */
 	syscall(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }
 
-/* --------------------------------------------------------- /proc/self/maps */
-
-struct extent {
-	uintptr_t begin, end;
-	char perms[5];
-	bool ours;       /* of the fabric */
-	uint64_t offset; /* in it */
-	bool huge;
-};
-
-/* Not in the heap, whose pages a child may still share with its parent. */
-struct maps {
-	char *text, *at;
-	size_t room;
-};
-
-static bool get_room(struct maps *m, size_t room)
-{
-	void *text = m->text ? (void *)syscall(SYS_mremap, m->text, m->room, room, MREMAP_MAYMOVE)
-			     : raw_mmap(NULL, room, PROT_READ | PROT_WRITE,
-					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (text == MAP_FAILED)
-		return false;
-	m->text = text;
-	m->room = room;
-	return true;
-}
-
-static void free_maps(struct maps *m)
-{
-	raw_munmap(m->text, m->room);
-}
-
-static bool read_maps(struct maps *m)
-{
-	int fd = raw_open("/proc/self/maps", O_RDONLY);
-	size_t have = 0;
-	long got = 1;
-
-	*m = (struct maps){0};
-	if (fd >= 0 && get_room(m, 1 << 16)) {
-		while (got > 0 && (m->room - have > 4096 || get_room(m, 2 * m->room))) {
-			got = raw_read(fd, m->text + have, m->room - have - 1);
-			have += got > 0 ? (size_t)got : 0;
-		}
-	}
-	if (fd >= 0)
-		raw_close(fd);
-	if (!m->text)
-		return false;
-	m->text[have] = 0;
-	m->at = m->text;
-	return true;
-}
-
-/* BEGIN-END PERMS OFFSET MAJOR:MINOR INODE NAME */
-static bool next_extent(struct maps *m, struct extent *e)
-{
-	unsigned long begin, end, offset, inode;
-	unsigned int major, minor;
-	char *line = m->at, *eol = strchr(line, '\n');
-
-	if (!eol)
-		return false;
-	*eol = 0;
-	m->at = eol + 1;
-	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &begin, &end, e->perms, &offset, &major,
-		   &minor, &inode) != 7)
-		return false;
-	e->begin = begin;
-	e->end = end;
-	e->offset = offset;
-	e->ours = inode == file_inode && makedev(major, minor) == file_device;
-	e->huge = strstr(line, "/anon_hugepage") || strstr(line, "hugepages");
-	return true;
-}
-
-static bool is_fabric_itself(const struct extent *e)
+static bool is_fabric_itself(const struct sd_extent *e)
 {
 	return e->begin >= (uintptr_t)sd_fabric && e->end <= (uintptr_t)sd_fabric + sd_fabric->size;
 }
@@ -147,7 +61,8 @@ static void copy_page(void *to, const void *from)
 	}
 }
 
-/* The kernel writes there whenever it has interrupted this thread: were that held, nobody could end it. */
+/* The kernel writes there whenever it has interrupted this thread: were that held, nobody could end
+ * it. */
 static bool has_own_rseq(const struct exchange *x)
 {
 	uintptr_t area = (uintptr_t)__builtin_thread_pointer() + (uintptr_t)__rseq_offset;
@@ -230,19 +145,14 @@ static bool exchange_on_own_stack(struct exchange *x)
 	return x->done;
 }
 
-static int prot_of(const struct extent *e)
-{
-	return (e->perms[0] == 'r' ? PROT_READ : 0) | (e->perms[1] == 'w' ? PROT_WRITE : 0) |
-	       (e->perms[2] == 'x' ? PROT_EXEC : 0);
-}
-
-static bool replace(uintptr_t begin, uintptr_t end, const struct extent *e, struct sd_piece *piece)
+static bool replace(uintptr_t begin, uintptr_t end, const struct sd_extent *e,
+		    struct sd_piece *piece)
 {
 	struct exchange x = {.begin = begin,
 			     .size = end - begin,
 			     .from = (char *)begin,
 			     .is_copy = true,
-			     .prot = prot_of(e)};
+			     .prot = e->prot};
 	uint64_t offset;
 
 	sd_lock();
@@ -262,11 +172,10 @@ static bool replace(uintptr_t begin, uintptr_t end, const struct extent *e, stru
 }
 
 /* A second mapping of shared memory stays when the program moves or unmaps the first. */
-static void keep_shared(uintptr_t begin, uintptr_t end, const struct extent *e,
+static void keep_shared(uintptr_t begin, uintptr_t end, const struct sd_extent *e,
 			struct sd_piece *piece)
 {
-	long twin =
-	    e->perms[3] == 's' ? syscall(SYS_mremap, begin, 0, end - begin, MREMAP_MAYMOVE) : -1;
+	long twin = e->is_shared ? syscall(SYS_mremap, begin, 0, end - begin, MREMAP_MAYMOVE) : -1;
 
 	*piece = (struct sd_piece){.length = end - begin, .foreign = true, .at = begin};
 	if (twin != -1) {
@@ -281,13 +190,13 @@ static void count(uint64_t offset, uint64_t size, int n)
 		*sd_page_users(at) += n;
 }
 
-static void pin_piece(uintptr_t begin, uintptr_t end, const struct extent *e,
+static void pin_piece(uintptr_t begin, uintptr_t end, const struct sd_extent *e,
 		      struct sd_piece *piece)
 {
 	if (e->ours)
 		*piece =
 		    (struct sd_piece){.length = end - begin, .at = e->offset + (begin - e->begin)};
-	else if (e->perms[3] != 'p' || e->huge || !replace(begin, end, e, piece))
+	else if (e->is_shared || e->huge || !replace(begin, end, e, piece))
 		keep_shared(begin, end, e, piece);
 	if (!piece->foreign)
 		count(piece->at, piece->length, 1);
@@ -296,13 +205,13 @@ static void pin_piece(uintptr_t begin, uintptr_t end, const struct extent *e,
 /* ------------------------------------------------------------- the way back */
 
 /* What is there is the program's own again: a copy. */
-static bool make_private(uintptr_t begin, uintptr_t end, const struct extent *e)
+static bool make_private(uintptr_t begin, uintptr_t end, const struct sd_extent *e)
 {
 	/* By the fabric's own mapping: the program's may not be readable. */
 	struct exchange x = {.begin = begin,
 			     .size = end - begin,
 			     .from = sd_at(e->offset + (begin - e->begin)),
-			     .prot = prot_of(e)};
+			     .prot = e->prot};
 
 	x.pages = raw_mmap(NULL, x.size, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -318,12 +227,12 @@ static bool make_private(uintptr_t begin, uintptr_t end, const struct extent *e)
 static bool return_run(uint64_t offset, uint64_t size)
 {
 	bool all = true;
-	struct extent e;
-	struct maps m;
+	struct sd_extent e;
+	struct sd_maps m;
 
-	if (!read_maps(&m))
+	if (!sd_maps_open(&m, 0, true))
 		return false;
-	while (next_extent(&m, &e)) {
+	while (sd_maps_next(&m, &e)) {
 		uint64_t first = e.offset > offset ? e.offset : offset;
 		uint64_t last = e.offset + (e.end - e.begin);
 
@@ -334,7 +243,7 @@ static bool return_run(uint64_t offset, uint64_t size)
 			all &= make_private(e.begin + (first - e.offset),
 					    e.begin + (last - e.offset), &e);
 	}
-	free_maps(&m);
+	sd_maps_close(&m);
 	return all;
 }
 
@@ -369,17 +278,17 @@ static void unpin_piece(const struct sd_piece *p)
 
 static int pin(uintptr_t begin, uintptr_t end, bool writes, struct sd_piece *pieces)
 {
-	struct extent e;
-	struct maps m;
+	struct sd_extent e;
+	struct sd_maps m;
 	uintptr_t at = begin, to;
 	int n = 0;
 
-	if (!read_maps(&m))
+	if (!sd_maps_open(&m, begin, false))
 		return -ENOMEM;
-	while (at < end && n < SD_PIECES && next_extent(&m, &e)) {
+	while (at < end && n < SD_PIECES && sd_maps_next(&m, &e)) {
 		if (e.end <= at)
 			continue;
-		if (e.begin > at || e.perms[0] != 'r' || (writes && e.perms[1] != 'w'))
+		if (e.begin > at || !(e.prot & PROT_READ) || (writes && !(e.prot & PROT_WRITE)))
 			break;
 		to = e.end < end ? e.end : end;
 		pin_piece(at, to, &e, &pieces[n]);
@@ -391,7 +300,7 @@ static int pin(uintptr_t begin, uintptr_t end, bool writes, struct sd_piece *pie
 			n++;
 		at = to;
 	}
-	free_maps(&m);
+	sd_maps_close(&m);
 	if (at >= end)
 		return n;
 	for (int i = 0; i < n; i++)
@@ -437,14 +346,14 @@ void sd_memory_unpin(const struct sd_piece *pieces, uint32_t n)
 
 void sd_memory_begin_child(void)
 {
-	struct extent e;
-	struct maps m;
+	struct sd_extent e;
+	struct sd_maps m;
 
 	pthread_mutex_init(&pin_mutex, NULL);
-	if (!read_maps(&m))
+	if (!sd_maps_open(&m, 0, true))
 		return;
-	while (next_extent(&m, &e))
+	while (sd_maps_next(&m, &e))
 		if (e.ours && !is_fabric_itself(&e))
 			make_private(e.begin, e.end, &e);
-	free_maps(&m);
+	sd_maps_close(&m);
 }
