@@ -16,6 +16,14 @@ TIMED_OUT = "its time limit passed"
 started = set()  # processes that run now
 
 
+def disk_directory():
+    """Where files are those of a disk: Debian 13 has /tmp in memory, and mapped files there count as memory that processes share."""
+    usual = tempfile.gettempdir()
+    with open("/proc/mounts") as mounts:
+        kinds = {fields[1]: fields[2] for fields in map(str.split, mounts)}
+    return "/var/tmp" if kinds.get(usual) == "tmpfs" and os.access("/var/tmp", os.W_OK) else usual
+
+
 class Result:
     """What came of one command, or of several, added up."""
 
@@ -38,7 +46,7 @@ class Result:
 
 def run(result, command, environment, directory, seconds):
     """Runs it in a session and a temporary directory of its own, and adds what came of it to result."""
-    with tempfile.TemporaryDirectory(prefix="srt.", ignore_cleanup_errors=True) as scratch, \
+    with tempfile.TemporaryDirectory(prefix="srt.", dir=disk_directory(), ignore_cleanup_errors=True) as scratch, \
             tempfile.TemporaryFile() as log:
         # Tests run side by side: each has its own daemon, and its own place for files.
         own = dict(os.environ, TMPDIR=scratch, XDG_RUNTIME_DIR=scratch, **environment)
