@@ -127,6 +127,15 @@ void sr_children_uses_verbs(const char *call)
 	is_child = false;
 }
 
+static bool (*order_begins)(void);
+static void (*order_ends)(void);
+
+void sr_children_order(bool (*begins)(void), void (*ends)(void))
+{
+	order_begins = begins;
+	order_ends = ends;
+}
+
 static void (*watch_before)(void *site), (*watch_in_child)(void *site);
 
 void sr_children_watch(void (*before)(void *site), void (*in_child)(void *site))
@@ -252,13 +261,17 @@ static pid_t copy_process(const struct fork *f, void *site)
 static pid_t make_child(const struct fork *f, void *site)
 {
 	const bool has_handlers = f->by_atfork && !f->executes;
+	bool is_ordered;
 	pid_t pid;
 
 	if (!is_programs())
 		return f->make();
 	if (has_handlers)
 		sr_fork_prepares();
+	is_ordered = f->by_atfork && order_begins && order_begins();
 	pid = copy_process(f, site);
+	if (is_ordered)
+		order_ends();
 	if (has_handlers && pid)
 		sr_fork_goes_on_in_parent();
 	else if (has_handlers)

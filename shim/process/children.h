@@ -36,6 +36,12 @@ void sr_children_stop(void);
  */
 void sr_children_watch(void (*before)(void *site), void (*in_child)(void *site));
 
+/*
+ * Around each fork by libc's fork, in the program's thread, outside of sections.  ends() comes in the parent and in the child,
+ * where begins() returned true.
+ */
+void sr_children_order(bool (*begins)(void), void (*ends)(void));
+
 /* fork, called from there. */
 pid_t sr_children_fork(void *site);
 

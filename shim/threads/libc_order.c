@@ -42,6 +42,7 @@
 #include "shim/core/order.h"
 #include "shim/core/thread.h"
 #include "shim/memory/heap_order.h"
+#include "shim/process/children.h"
 #include "shim/threads/libraries.h"
 #include "shim/threads/openmp.h"
 
@@ -183,6 +184,17 @@ void sr_libc_order_create_ends(void)
 	sr_self.create_is_ordered = false;
 }
 
+/* From glibc 2.41 on, fork takes the lock of popen's list, which a thread in popen has while it waits for its turn. */
+static bool fork_begins(void)
+{
+	return sr_threaded && take_lock(CHILDREN, __builtin_return_address(0));
+}
+
+static void fork_ends(void)
+{
+	unlock(&locks[CHILDREN]);
+}
+
 static void release(void *lock)
 {
 	unlock(lock);
@@ -230,6 +242,7 @@ void sr_libc_order_look_up(void)
 {
 	for (unsigned int n = 0; n < FUNCTIONS; n++)
 		real_of(n);
+	sr_children_order(fork_begins, fork_ends);
 }
 
 /* The arguments of a call as the entry stored them, and the way back for a double. */

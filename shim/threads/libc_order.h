@@ -5,7 +5,7 @@
 
 /*
  * Finds all functions before the program runs: a later lookup would clear the message that
- * dlerror has for the program.
+ * dlerror has for the program.  From here on forks are ordered, too.
  */
 void sr_libc_order_look_up(void);
 
