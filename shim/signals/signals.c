@@ -133,6 +133,12 @@ static void entry(int signo, siginfo_t *info, void *context)
 	errno = saved;
 }
 
+void sr_signals_leave(struct sr_signal_state *s)
+{
+	probes_guard_drop();
+	s->trapped = s->trapped_before;
+}
+
 /* ------------------------------------------------------- as the program sets it */
 
 /*

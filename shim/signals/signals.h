@@ -96,6 +96,9 @@ void sr_signals_forget_in_child(void);
 /* For one that is recorded or replayed: only what belongs to the parent ends, timers and waiting signals. */
 void sr_signals_continue_in_child(void);
 
+/* The shim's handler that runs does not return, but goes on where another frame says. */
+void sr_signals_leave(struct sr_signal_state *s);
+
 /*
  * Before an exec: blocks what the program has blocked, for the new image. After an exec
  * that failed: undoes that.

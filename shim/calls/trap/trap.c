@@ -191,8 +191,10 @@ static long as_it_is(const struct sr_trapped *c)
 	return sr_make_raw(c->nr, c->a);
 }
 
+/* Of a handler that is libc's own, or that the program has installed behind the shim's back: this handler does not return. */
 static long signal_return(const struct sr_trapped *c)
 {
+	sr_signals_leave(&c->t->signals);
 	sr_select(c->t);
 	sr_sigreturn_of(c->uc);
 }
@@ -397,6 +399,23 @@ static long enter_ring(const struct sr_trapped *c)
 	return result;
 }
 
+/*
+ * glibc's handler for the signal of pthread_cancel asks for the process's number, wherever that signal finds the thread; from
+ * 2.41 on, a thread has it whether it can be cancelled there or not.  In a replay nobody has that signal.  Within the handler
+ * it is blocked, without the other one that is libc's own, which no program can do (nptl(7)).
+ */
+static bool is_cancel_handler(const struct sr_trapped *c)
+{
+	enum { CANCEL = 32, SET_IDS = 33 };
+
+	return sigismember(&c->uc->uc_sigmask, CANCEL) == 1 && sigismember(&c->uc->uc_sigmask, SET_IDS) == 0;
+}
+
+static long process_number(const struct sr_trapped *c)
+{
+	return is_cancel_handler(c) ? as_it_is(c) : ordinary(c);
+}
+
 static long wait_for_child(const struct sr_trapped *c)
 {
 	sr_libc_order_waits();
@@ -437,6 +456,7 @@ static long (*const special[SR_TRAP_CALLS])(const struct sr_trapped *c) = {
     [SYS_exit_group] = sr_trapped_exit_group,
     [SYS_wait4] = wait_for_child,
 
+    [SYS_getpid] = process_number,
     [SYS_prctl] = process_control,
     [SYS_seccomp] = filter_calls,
     [SYS_close_range] = close_many,

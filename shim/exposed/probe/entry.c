@@ -245,6 +245,16 @@ void probes_guard_begin(struct probes_guard *g)
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
+void probes_guard_drop(void)
+{
+	struct exposed_thread *t = &exposed_self;
+
+	atomic_signal_fence(memory_order_seq_cst);
+	/* A thread that is still on its way through a stub gets the stack back there. */
+	if (!--t->probe.guards && !t->probe.inside)
+		t->probe.stack = t->probe.top;
+}
+
 void probes_guard_end(const struct probes_guard *g)
 {
 	struct exposed_thread *t = &exposed_self;
@@ -252,9 +262,7 @@ void probes_guard_end(const struct probes_guard *g)
 	atomic_signal_fence(memory_order_seq_cst);
 	t->probe.rcx = g->rcx;
 	t->probe.rax = g->rax;
-	/* A thread that is still on its way through a stub gets the stack back there. */
-	if (!--t->probe.guards && !t->probe.inside)
-		t->probe.stack = t->probe.top;
+	probes_guard_drop();
 }
 
 uint32_t probes_handler_begins(void)

@@ -79,6 +79,8 @@ struct probes_guard {
 
 void probes_guard_begin(struct probes_guard *g);
 void probes_guard_end(const struct probes_guard *g);
+/* The handler does not come to its end, and goes on in the frame of another one. */
+void probes_guard_drop(void);
 
 /*
  * A handler of the program's runs next, as soon as this one of the shim's has ended, and may never come back: nothing

@@ -5,6 +5,8 @@
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,6 +186,35 @@ static int leaving(void)
 	return 4;
 }
 
+static atomic_bool may_end;
+static atomic_int turns;
+
+static void *compute(void *unused)
+{
+	while (!atomic_load(&may_end))
+		turns++;
+	pthread_testcancel();
+	return unused;
+}
+
+/* Threads that compute where they are cancelled, and end only at the next point of cancellation.  glibc signals them from 2.41 on. */
+static int computing(void)
+{
+	void *result;
+
+	for (int i = 0; i < 10; i++) {
+		atomic_store(&may_end, false);
+		pthread_create(&threads[0], NULL, compute, NULL);
+		usleep(3000);
+		pthread_cancel(threads[0]);
+		usleep(1000);
+		atomic_store(&may_end, true);
+		pthread_join(threads[0], &result);
+		printf("%d\n", result == PTHREAD_CANCELED);
+	}
+	return 4;
+}
+
 static int with_child(void)
 {
 	int status = 0;
@@ -291,6 +322,7 @@ static const struct {
     {"soon", soon},
     {"leaving", leaving},
     {"with_child", with_child},
+    {"computing", computing},
     {"not_begun", not_begun},
     {"by_new_thread", by_new_thread},
     {"crashing", crashing},
