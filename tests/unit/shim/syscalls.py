@@ -21,7 +21,7 @@ UNKNOWN = set("""
     open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr process_mrelease
     init_module finit_module delete_module kexec_load kexec_file_load
     set_thread_area get_thread_area _sysctl create_module get_kernel_syms query_module nfsservctl getpmsg putpmsg
-    afs_syscall tuxcall security epoll_ctl_old epoll_wait_old vserver
+    uretprobe afs_syscall tuxcall security epoll_ctl_old epoll_wait_old vserver
 """.split())
 
 
