@@ -215,11 +215,12 @@ static bool cover_children(struct overlay *o, const char *place)
 
 /*
  * In a user namespace the kernel gives no copy of a directory below which something else is
- * mounted.  One that the user cannot write to needs none itself.
+ * mounted.  One that the user cannot write to needs none itself.  Nor does one that nobody can reach any more:
+ * what it was on (the /sys of a chroot) is no ordinary file system, and is hidden by the copy of what that was on.
  */
 static bool cover_tree(struct overlay *o, int fd, const char *place)
 {
-	if (cover(o, fd, place))
+	if (cover(o, fd, place) || access(place, F_OK))
 		return true;
 	if (errno != EINVAL || !o->is_user || !access(place, W_OK))
 		return refuse(place);
