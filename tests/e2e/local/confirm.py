@@ -192,6 +192,17 @@ def reasons(tap, directory):
         why = [w for line in found.decode().splitlines() for w in json.loads(line)["confirmation"]["orders"][0]["why_not"]]
         tap.ok(status in (0, 125) and expected in err + " ".join(why), "confirm says why: " + text, "%s %s %s" % (status, why, err))
 
+def beside_chroot(tap, directory):
+    """The /sys of a chroot is hidden from a run, and with it what is mounted below it, which has no place any more."""
+    mounts = 'mount -t sysfs none "$0" && mount -t tmpfs none "$0/kernel" && exec "$@"'
+    beside = ["unshare", "-m", "sh", "-c", mounts, fresh(os.path.join(directory, "sys"))]
+    if run(beside + ["true"], 10)[0]:
+        return  # this user may not mount
+    trace, _ = find(directory, "steal racing 2", 2)
+    status, _, err = run(beside + [SOFTDEV, "--", SREPLAY, "confirm", trace, "--"] +
+                         job(fresh(os.path.join(directory, "out")), ["steal", "racing", "2"], 2, trace), SECONDS)
+    tap.ok(status == 1, "a race is confirmed beside a chroot with a /sys of its own", "%s %s" % (status, err))
+
 
 if __name__ == "__main__":
-    run_functions([steal, kinds, instructions, wrapped, ordered, failures, reasons])
+    run_functions([beside_chroot, steal, kinds, instructions, wrapped, ordered, failures, reasons])
