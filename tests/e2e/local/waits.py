@@ -53,6 +53,12 @@ def yields(tap, directory):
     for rank in (1, 2):
         exact, took, err = timed_replay(trace, rank)
         tap.ok(exact and took < 4, "its replay, rank %d, is exact, and does not wait for ticks" % rank, "%.1f s\n%s" % (took, err))
+    counted = os.path.join(directory, "yields")
+    status, _, err = run(["strace", "-f", "-e", "trace=sched_yield", "-o", counted, SREPLAY, "replay", "--no-sandbox", "--rank", "1",
+                          trace], SECONDS)
+    with open(counted) as f:
+        made = f.read().count("sched_yield()")
+    tap.ok(status == 0 and made < 10, "a replay gives up no processor: nobody else brings what it waits for", "%d times\n%s" % (made, err))
 
 
 def computes(tap, directory):
