@@ -154,12 +154,22 @@ static ElfW(auxv_t) *auxiliary_vector(void)
 	return (ElfW(auxv_t) *)(at + 1);
 }
 
-/* Go's runtime finds the vDSO by its entry in the auxiliary vector, and would read the time there all the same. */
-static void hide_from_program(void)
+/* NULL: the kernel has given no vDSO, or it is hidden. */
+static ElfW(auxv_t) *entry_of_vdso(void)
 {
 	for (ElfW(auxv_t) *a = auxiliary_vector(); a->a_type != AT_NULL; a++)
 		if (a->a_type == AT_SYSINFO_EHDR)
-			a->a_type = AT_IGNORE;
+			return a;
+	return NULL;
+}
+
+/* Go's runtime finds the vDSO by its entry in the auxiliary vector, and would read the time there all the same. */
+static void hide_from_program(void)
+{
+	ElfW(auxv_t) *entry = entry_of_vdso();
+
+	if (entry)
+		entry->a_type = AT_IGNORE;
 }
 
 /* ------------------------------------------------------ before libc begins */
@@ -173,13 +183,11 @@ static void hide_from_program(void)
 static void clear_random(void)
 {
 	struct symbols v = {0};
-	const ElfW(auxv_t) *a = auxiliary_vector();
+	const ElfW(auxv_t) *entry = entry_of_vdso();
 	uintptr_t *table, random;
 	size_t size;
 
-	while (a->a_type != AT_NULL && a->a_type != AT_SYSINFO_EHDR)
-		a++;
-	if (!open_image(&v, a->a_type == AT_NULL ? NULL : (const ElfW(Ehdr) *)a->a_un.a_val))
+	if (!entry || !open_image(&v, (const ElfW(Ehdr) *)entry->a_un.a_val))
 		return;
 	random = (uintptr_t)find(&v, "__vdso_getrandom");
 	table = random ? loaders_table(&size) : NULL;
