@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "logd/base/page.h"
+#include "replay/analysis/log/grow.h"
 
 #define LEAST_SHIFT 6
 #define PAGE_SHIFT  12
@@ -173,22 +174,22 @@ static void fill(struct sr_lines *x, const struct sr_lines_page *p, uint32_t *be
 	}
 }
 
-/* Doubles an array of the index as often as n elements need.  0 or -ENOMEM. */
-static int make_room(void *array, size_t *room, size_t n, size_t size)
+static int make_room(struct sr_lines *x, size_t n)
 {
-	size_t wanted = *room;
-	void *old, *more;
+	size_t room = x->room;
+	struct sr_line_entry *more;
 
-	while (wanted < n)
-		wanted = 2 * wanted + 1024;
-	if (wanted == *room)
+	if (n >= UINT32_MAX)
+		return -ENOMEM;
+	while (room < n)
+		room = 2 * room + 4096;
+	if (room == x->room)
 		return 0;
-	memcpy(&old, array, sizeof(old));
-	more = realloc(old, wanted * size);
+	more = realloc(x->entries, room * sizeof(*more));
 	if (!more)
 		return -ENOMEM;
-	memcpy(array, &more, sizeof(more));
-	*room = wanted;
+	x->entries = more;
+	x->room = room;
 	return 0;
 }
 
@@ -212,14 +213,17 @@ static int list_entry(struct sr_lines *x, size_t entry)
 
 	for (int i = 0; i < SR_LINES_LISTS; i++) {
 		struct sr_lines_list *l = &x->list[i];
+		uint32_t *at;
 
 		if (i < SR_LINES_COUNTED)
 			x->entries[entry].before[i] = (uint32_t)l->n;
 		if (!is_of(i, kind))
 			continue;
-		if (make_room(&l->entries, &l->room, l->n + 1, sizeof(*l->entries)))
+		at = sr_grow((void **)&l->entries, l->n, &l->room, sizeof(*at));
+		if (!at)
 			return -ENOMEM;
-		l->entries[l->n++] = (uint32_t)entry;
+		*at = (uint32_t)entry;
+		l->n++;
 	}
 	return 0;
 }
@@ -239,11 +243,15 @@ static int list_headers(struct sr_lines *x, uint32_t line, uint32_t end)
 	const size_t first = h->n;
 
 	for (uint32_t i = line; i < end; i++) {
+		struct sr_lines_header *at;
+
 		if (sr_lines_write(x, i)->kind != SR_GROUP_HEADER)
 			continue;
-		if (make_room(&h->all, &h->room, h->n + 1, sizeof(*h->all)))
+		at = sr_grow((void **)&h->all, h->n, &h->room, sizeof(*at));
+		if (!at)
 			return -ENOMEM;
-		h->all[h->n++] = (struct sr_lines_header){line, sr_lines_number(x, i)};
+		*at = (struct sr_lines_header){line, sr_lines_number(x, i)};
+		h->n++;
 	}
 	if (h->n - first > 1)
 		qsort(h->all + first, h->n - first, sizeof(*h->all), compare_headers);
@@ -270,9 +278,7 @@ static int index_page(struct sr_lines *x, struct sr_lines_page *p)
 	while ((n = count_entries(x, p, p->shift)) > ENTRIES * p->n && p->shift < PAGE_SHIFT)
 		p->shift++;
 	lines = lines_of(p);
-	if (x->entries_n + n >= UINT32_MAX || make_room(&x->entries, &x->room, x->entries_n + n, sizeof(*x->entries)))
-		return -ENOMEM;
-	begins = malloc((lines + 1) * sizeof(*begins));
+	begins = make_room(x, x->entries_n + n) ? NULL : malloc((lines + 1) * sizeof(*begins));
 	if (!begins)
 		return -ENOMEM;
 	fill(x, p, begins);

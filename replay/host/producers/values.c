@@ -193,25 +193,9 @@ static const struct of_writer *of_writer(struct sr_values *v, const struct sr_wr
 
 /* ------------------------------------------------------------------- search */
 
-const uint64_t *sr_values_first(const struct sr_values_run *run, size_t entry)
+/* The first one of [low, high) that is not below the value. */
+static const uint64_t *first_not_below(const uint64_t *low, const uint64_t *high, uint64_t value)
 {
-	const uint64_t *low = run->first, *high = run->end;
-
-	while (low < high) {
-		const uint64_t *middle = low + (high - low) / 2;
-
-		if (sr_values_entry(middle) < entry)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static const uint64_t *first_not_below(const struct of_writer *o, uint64_t value)
-{
-	const uint64_t *low = o->sorted, *high = o->sorted + o->n;
-
 	while (low < high) {
 		const uint64_t *middle = low + (high - low) / 2;
 
@@ -223,12 +207,17 @@ static const uint64_t *first_not_below(const struct of_writer *o, uint64_t value
 	return low;
 }
 
+/* The upper halves of a run are the same. */
+const uint64_t *sr_values_first(const struct sr_values_run *run, size_t entry)
+{
+	return first_not_below(run->first, run->end, (*run->first & ~(uint64_t)UINT32_MAX) | entry);
+}
+
 static struct sr_values_run run_of(const struct of_writer *o, uint64_t hashed)
 {
-	struct sr_values_run run = {.first = first_not_below(o, hashed)};
+	const uint64_t *end = o->sorted + o->n, *first = first_not_below(o->sorted, end, hashed);
 
-	run.end = first_not_below(o, hashed + UINT32_MAX);
-	return run;
+	return (struct sr_values_run){first, first_not_below(first, end, hashed + UINT32_MAX)};
 }
 
 /* -1: the sample does not have all of the part. */

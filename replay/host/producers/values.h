@@ -31,7 +31,7 @@ struct sr_values_wanted {
 	bool with_own; /* the owner's stores, too */
 };
 
-/* Entries of the writer, in their order: the lower halves.  They are likely to fit, and no others do. */
+/* Entries of the writer, in their order: the lower halves.  They are likely to fit, and no others do.  There is at least one. */
 struct sr_values_run {
 	const uint64_t *first, *end;
 };
