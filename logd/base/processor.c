@@ -22,6 +22,9 @@ static const uint32_t ranges[] = {0, 0x40000000, 0x80000000};
 #define GAP            3 /* behind so many empty subleaves there are no more */
 #define MOVES_MAX      100
 
+#define TOPOLOGY 0xb
+#define EXTENDED 0x8000001e /* AMD's */
+
 /* These return the subleaf asked for, and the CPU's number in edx, even where there is nothing. */
 static bool is_topology(uint32_t leaf)
 {
@@ -35,7 +38,7 @@ static const struct {
     {0x1, {0, 0xff000000, 0, 0}},
     {0xb, {0, 0, 0, 0xffffffff}},
     {0x1f, {0, 0, 0, 0xffffffff}},
-    {0x8000001e, {0xffffffff, 0xff, 0xff, 0}},
+    {EXTENDED, {0xffffffff, 0xff, 0xff, 0}},
     {0x80000026, {0, 0, 0, 0xffffffff}},
 };
 
@@ -44,6 +47,14 @@ void sr_processor_number(uint32_t leaf, const uint32_t from[4], uint32_t to[4])
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		for (int r = 0; numbers[i].leaf == leaf && r < 4; r++)
 			to[r] = (to[r] & ~numbers[i].bits[r]) | (from[r] & numbers[i].bits[r]);
+}
+
+void sr_cpu_number_put(const struct sr_cpu_number *n, uint32_t leaf, uint32_t to[4])
+{
+	const uint32_t basic[4] = {0, n->basic << 24, 0, 0}, topology[4] = {0, 0, 0, n->topology},
+		       extended[4] = {n->extended, n->core, n->node, 0};
+
+	sr_processor_number(leaf, leaf == 1 ? basic : leaf == EXTENDED ? extended : topology, to);
 }
 
 static bool is_same(const struct sr_cpuid *a, const struct sr_cpuid *b)
@@ -218,7 +229,40 @@ void sr_processor_read(struct sr_processor *p)
 	}
 }
 
+static bool has_leaf(uint32_t leaf)
+{
+	struct sr_cpuid c;
+
+	execute(&c, leaf & 0x80000000, 0);
+	return c.reg[EAX] >= leaf;
+}
+
+struct sr_cpu_number sr_cpu_number_here(void)
+{
+	struct sr_cpu_number n = {.known = true};
+	struct sr_cpuid c;
+
+	execute(&c, 1, 0);
+	n.basic = c.reg[EBX] >> 24;
+	if (has_leaf(TOPOLOGY)) {
+		execute(&c, TOPOLOGY, 0);
+		n.topology = c.reg[EDX];
+	}
+	if (has_leaf(EXTENDED)) {
+		execute(&c, EXTENDED, 0);
+		n.extended = c.reg[EAX];
+		n.core = c.reg[EBX] & 0xff;
+		n.node = c.reg[ECX] & 0xff;
+	}
+	return n;
+}
+
 #else
+
+struct sr_cpu_number sr_cpu_number_here(void)
+{
+	return (struct sr_cpu_number){.known = true};
+}
 
 void sr_processor_execute(uint32_t leaf, uint32_t subleaf, uint32_t reg[4])
 {

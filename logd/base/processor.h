@@ -44,6 +44,20 @@ void sr_processor_execute(uint32_t leaf, uint32_t subleaf, uint32_t reg[4]);
 void sr_processor_number(uint32_t leaf, const uint32_t from[4], uint32_t to[4]);
 
 /*
+ * All that cpuid says of which CPU answers: its number, in up to three leaves, and that of its core and of its node.
+ * Hypervisors leave some of them 0.
+ */
+struct sr_cpu_number {
+	bool known;
+	uint32_t basic, topology, extended, core, node;
+};
+
+/* The CPU that runs this thread, which must stay there meanwhile. */
+struct sr_cpu_number sr_cpu_number_here(void);
+/* The bits of the answer `to` that name the CPU become n's. */
+void sr_cpu_number_put(const struct sr_cpu_number *n, uint32_t leaf, uint32_t to[4]);
+
+/*
  * What the dynamic linker and libc get in a replay, which act on it at once: the recorded answer
  * without instructions that this processor lacks, and with the size of the state that this
  * processor saves.

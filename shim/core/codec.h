@@ -23,6 +23,7 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
 
+#include "logd/base/processor.h"
 #include "shim/core/completion.h"
 #include "shim/core/uring_completion.h"
 

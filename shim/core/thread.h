@@ -14,6 +14,7 @@
 #include <sreplay/trace.h>
 
 #include "logd/base/compiler.h"
+#include "logd/base/processor.h"
 #include "logd/ring/ring.h"
 #include "nicclock/order_code.h"
 #include "shim/core/opened_file.h"
@@ -133,6 +134,7 @@ struct sr_thread {
 	const struct sr_call_desc *makes;
 	uint64_t regained;
 	bool raw;             /* the current call was a system call */
+	struct sr_cpu_number chosen_cpu; /* that it, or its creator, has put it on */
 	uintptr_t raw_stack;  /* ... and this was the program's stack pointer */
 	struct sr_opened_file opened; /* the last one */
 	/* Recording: a small file whose hash is not known yet (files/small_inputs.h). */

@@ -10,49 +10,20 @@
 #include "logd/base/rawsys.h"
 #include "logd/base/processor.h"
 #include "logd/base/say.h"
+#include "shim/core/thread.h"
 #include "shim/signals/signals.h"
 
 #if defined(__x86_64__)
 
 #include <asm/prctl.h>
 
-#define CPUS_MAX 8192 /* the kernel's own limit */
-
 static bool traps, same; /* same: this processor answers as the recorded one did */
 static const struct sr_processor *recorded;
 static struct sr_processor here;
 
-/* The CPUs that this thread may run on, as the kernel's mask. */
-struct affinity {
-	unsigned long mask[CPUS_MAX / (8 * sizeof(unsigned long))];
-};
-
-static struct affinity at_start;
-
 static long let(bool execute)
 {
 	return sr_syscall(SYS_arch_prctl, ARCH_SET_CPUID, execute, 0, 0, 0, 0);
-}
-
-static void get_affinity(struct affinity *a)
-{
-	*a = (struct affinity){{0}};
-	sr_syscall(SYS_sched_getaffinity, 0, sizeof(a->mask), (long)a->mask, 0, 0, 0);
-}
-
-/*
- * The program, which has done so in the recording as well, has put this thread on one CPU.  hwloc
- * (and so MPI) visits each CPU in turn to ask for its number.
- */
-static bool is_on_a_chosen_cpu(void)
-{
-	struct affinity now;
-	int cpus = 0;
-
-	get_affinity(&now);
-	for (size_t i = 0; i < sizeof(now.mask) / sizeof(now.mask[0]); i++)
-		cpus += __builtin_popcountl(now.mask[i]);
-	return cpus == 1 && memcmp(&now, &at_start, sizeof(now));
 }
 
 static void ask(uint32_t leaf, uint32_t subleaf, uint32_t reg[4])
@@ -64,7 +35,9 @@ static void ask(uint32_t leaf, uint32_t subleaf, uint32_t reg[4])
 	sr_processor_execute(leaf, subleaf, own);
 	let(false);
 	memcpy(reg, same ? own : known, sizeof(own));
-	sr_processor_number(leaf, is_on_a_chosen_cpu() ? own : known, reg);
+	sr_processor_number(leaf, known, reg);
+	if (sr_self.chosen_cpu.known)
+		sr_cpu_number_put(&sr_self.chosen_cpu, leaf, reg);
 }
 
 /* Warns once, before the program can use a feature that this processor lacks. */
@@ -80,23 +53,41 @@ static void warn(uint32_t leaf)
 		       names);
 }
 
-/* A fault in fetching the instruction has an address; the trap has none. */
-static bool on_fault(siginfo_t *info, ucontext_t *uc)
+#define CPUID_BYTES 2
+
+static void answer(ucontext_t *uc)
 {
 	greg_t *regs = uc->uc_mcontext.gregs;
-	const unsigned char *at = (const unsigned char *)regs[REG_RIP];
 	uint32_t leaf = (uint32_t)regs[REG_RAX], reg[4];
 
-	if (info->si_code != SI_KERNEL || info->si_addr || at[0] != 0x0f || at[1] != 0xa2)
-		return false;
 	warn(leaf);
 	ask(leaf, (uint32_t)regs[REG_RCX], reg);
 	regs[REG_RAX] = (greg_t)reg[0];
 	regs[REG_RBX] = (greg_t)reg[1];
 	regs[REG_RCX] = (greg_t)reg[2];
 	regs[REG_RDX] = (greg_t)reg[3];
-	regs[REG_RIP] += 2;
+	regs[REG_RIP] += CPUID_BYTES;
+}
+
+/* A fault in fetching the instruction has an address; the trap has none. */
+static bool on_fault(siginfo_t *info, ucontext_t *uc)
+{
+	const unsigned char *at = (const unsigned char *)uc->uc_mcontext.gregs[REG_RIP];
+
+	if (info->si_code != SI_KERNEL || info->si_addr || at[0] != 0x0f || at[1] != 0xa2)
+		return false;
+	answer(uc);
 	return true;
+}
+
+bool sr_cpuid_is_sought(void)
+{
+	return recorded && !traps;
+}
+
+void sr_cpuid_site(const struct sr_tsc_site *site, ucontext_t *uc)
+{
+	answer(uc);
 }
 
 bool sr_cpuid_begin(const struct sr_processor *table, bool traced)
@@ -108,7 +99,6 @@ bool sr_cpuid_begin(const struct sr_processor *table, bool traced)
 		let(true);
 	sr_processor_read(&here);
 	same = sr_processors_are_the_same(recorded, &here);
-	get_affinity(&at_start);
 	traps = !sr_signals_claim(SIGSEGV, on_fault) && !let(false);
 	if (traced)
 		sr_syscall(SYS_kill, sr_sys_getpid(), SIGSTOP, 0, 0, 0, 0);

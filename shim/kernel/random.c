@@ -13,33 +13,11 @@
 
 #include <cpuid.h>
 
-static bool replaces;
-
-void sr_random_begin(void)
+bool sr_random_is_sought(void)
 {
 	unsigned int a, b, c, d;
 
-	replaces = __get_cpuid(1, &a, &b, &c, &d) && c & bit_RDRND;
-	if (replaces)
-		sr_random_sites_find();
-}
-
-void sr_random_searches(uintptr_t begin, size_t size)
-{
-	enum sr_heap before;
-
-	if (!replaces || !sr_tsc_sites_may_be_in(SR_SOUGHT_RANDOM, begin, size))
-		return;
-	before = sr_enter(&sr_self);
-	sr_random_sites_find();
-	sr_leave(&sr_self, before);
-}
-
-void sr_random_stop(void)
-{
-	if (replaces)
-		sr_random_sites_restore();
-	replaces = false;
+	return __get_cpuid(1, &a, &b, &c, &d) && c & bit_RDRND;
 }
 
 /* ------------------------------------------------------------- an instruction */

@@ -19,11 +19,11 @@
 #include "shim/exposed/probe/counter.h"
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
-#include "shim/kernel/random.h"
 #include "shim/kernel/tsc_scan.h"
 #include "shim/kernel/tsc_searched.h"
 #include "shim/kernel/tsc_sites.h"
 #include "shim/kernel/tsc_unclear.h"
+#include "shim/kernel/untrapped.h"
 #include "shim/kernel/user_dispatch.h"
 #include "shim/kernel/vdso.h"
 #include "shim/memory/heap.h"
@@ -160,7 +160,7 @@ void sr_tsc_forget_in_child(void)
 	if (!sr_tsc_traps)
 		return;
 	sr_tsc_pause();
-	sr_random_stop();
+	sr_untrapped_stop();
 	sr_tsc_sites_restore();
 	sr_tsc_traps = replaces = false;
 	sr_tsc_trapping = false;
@@ -235,7 +235,7 @@ static void on_code(void *addr, size_t size, int prot)
 	    (prot & PROT_WRITE || sr_tsc_sites_may_be_in(SR_SOUGHT_COUNTER, (uintptr_t)addr, size)))
 		replace_instructions(&sr_self);
 	if (!(prot & PROT_WRITE))
-		sr_random_searches((uintptr_t)addr, size);
+		sr_untrapped_searches((uintptr_t)addr, size);
 	errno = saved;
 }
 
@@ -245,7 +245,7 @@ static void on_code(void *addr, size_t size, int prot)
  */
 static void on_stop(void)
 {
-	sr_random_stop();
+	sr_untrapped_stop();
 	if (!replaces || !works)
 		return;
 	replaces = false;
@@ -346,6 +346,12 @@ static bool on_fault(siginfo_t *info, ucontext_t *uc)
 	length = counter_instruction(info, (const unsigned char *)at, &site);
 	if (!length && !site)
 		return info->si_code == SI_KERNEL && !info->si_addr && probes_trapped(uc);
+	/* No call, so no place where a handler may run. */
+	if (site && site->kind == SR_SOUGHT_CPUID) {
+		sr_untrapped_do(site, uc);
+		probes_leave(uc);
+		return true;
+	}
 	/* Others have ended the trap. */
 	if (!site && !sr_tsc_trapping) {
 		set_mode(PR_TSC_ENABLE);
@@ -355,7 +361,7 @@ static bool on_fault(siginfo_t *info, ucontext_t *uc)
 	    !sr_is_vdso((void *)at) && sr_engine->handler_comes_first(t))
 		return true;
 	if (!length) {
-		sr_random_draw(site, uc);
+		sr_untrapped_do(site, uc);
 		probes_leave(uc);
 		return true;
 	}
@@ -404,7 +410,7 @@ static void begin(const struct counter_handlers *h)
 	if (replaces) {
 		probes_on_stop = on_stop;
 		sr_heap_on_code(on_code);
-		sr_random_begin();
+		sr_untrapped_begin();
 	}
 	if (works) {
 		sr_tsc_trapping = true;

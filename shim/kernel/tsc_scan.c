@@ -285,13 +285,15 @@ unsigned int sr_sought_length(enum sr_sought sought, const uint8_t *p, size_t n)
 {
 	if (sought == SR_SOUGHT_COUNTER)
 		return sr_counter_length(p, n);
+	if (sought == SR_SOUGHT_CPUID)
+		return n >= 2 && p[0] == 0x0f && p[1] == 0xa2 ? 2 : 0;
 	return n >= 3 && p[0] == 0x0f && p[1] == 0xc7 && p[2] >= 0xf0 ? 3 : 0;
 }
 
-/* With a prefix in front, from `begins` to `at`: the counter's have none, and rdpid is not sought. */
+/* With a prefix in front, from `begins` to `at`: only those that draw numbers have any, and rdpid is not sought. */
 static bool is_sought(const struct sr_code_reader *r, size_t begins, size_t at)
 {
-	return r->sought == SR_SOUGHT_COUNTER ? begins == at : !memchr(r->code + begins, PREFIX_REP, at - begins);
+	return r->sought != SR_SOUGHT_RANDOM ? begins == at : !memchr(r->code + begins, PREFIX_REP, at - begins);
 }
 
 enum sr_occurrence sr_sought_classify(struct sr_code_reader *r, const struct sr_code_image *image,
@@ -331,9 +333,9 @@ static size_t next_candidate(enum sr_sought sought, const uint8_t *code, size_t 
 
 #ifdef __SSE2__
 	/* Every hundredth byte is an 0f, and all code of the process is searched for these: by pairs, sixteen at a time. */
-	const __m128i first = _mm_set1_epi8(0x0f), second = _mm_set1_epi8((char)0xc7);
+	const __m128i first = _mm_set1_epi8(0x0f), second = _mm_set1_epi8(sought == SR_SOUGHT_CPUID ? (char)0xa2 : (char)0xc7);
 
-	while (sought == SR_SOUGHT_RANDOM && from + 16 < n) {
+	while (sought != SR_SOUGHT_COUNTER && from + 16 < n) {
 		__m128i is_first = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(code + from)), first);
 		__m128i is_second = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(code + from + 1)), second);
 		int found = _mm_movemask_epi8(_mm_and_si128(is_first, is_second));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tsc_scan.h: finds the instructions in a program's code that read the time-stamp counter, or draw random numbers.
+ * tsc_scan.h: finds the instructions in a program's code that read the time-stamp counter, draw random numbers, or ask the
+ * processor what it is.
  *
- * Their bytes (0f 31, 0f 01 f9; 0f c7 f0 to 0f c7 ff) also occur within other instructions, and in constants. So
+ * Their bytes (0f 31, 0f 01 f9; 0f c7 f0 to 0f c7 ff; 0f a2) also occur within other instructions, and in constants. So
  * the function around each occurrence is decoded from its beginning; .eh_frame says where
  * that is. The decoding counts as right only if each instruction is valid and each direct
  * branch within the function leads to the beginning of one.
@@ -27,6 +28,8 @@
 enum sr_sought {
 	SR_SOUGHT_COUNTER, /* rdtsc, rdtscp */
 	SR_SOUGHT_RANDOM,  /* rdrand, rdseed: behind prefixes, mostly */
+	SR_SOUGHT_CPUID,
+	SR_SOUGHT_KINDS
 };
 
 struct sr_code_reader {

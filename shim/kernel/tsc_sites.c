@@ -175,10 +175,11 @@ static bool add_site(struct search *s, uintptr_t pc, unsigned int length, uint8_
 	const struct sr_tsc_site *known = sr_tsc_site_at(pc);
 
 	if (known)
-		return known->length == length;
+		return known->kind == s->reader->sought && known->length == length;
 	if (s->n == SITES_MAX)
 		return false;
 	sites[s->n].pc = pc;
+	sites[s->n].kind = s->reader->sought;
 	sites[s->n].length = (uint8_t)length;
 	sites[s->n].first = first;
 	sites[s->n].refused = sites[s->n].is_jump = false;
@@ -354,11 +355,11 @@ static bool is_searched(const struct mapping *map)
 }
 
 /* All of a search's code is read, when the program starts: a library that is as large as LLVM's or torch's is left alone. */
-#define RANDOM_CODE_MAX (32ul << 20)
+#define UNTRAPPED_CODE_MAX (32ul << 20)
 
 static bool is_too_large(const struct search *s, const struct mapping *map)
 {
-	return s->reader->sought == SR_SOUGHT_RANDOM && map->end - map->begin > RANDOM_CODE_MAX;
+	return s->reader->sought != SR_SOUGHT_COUNTER && map->end - map->begin > UNTRAPPED_CODE_MAX;
 }
 
 /*
@@ -498,9 +499,9 @@ bool sr_tsc_sites_find(bool all_or_none)
 	return find(SR_SOUGHT_COUNTER, all_or_none);
 }
 
-void sr_random_sites_find(void)
+void sr_untrapped_sites_find(enum sr_sought kind)
 {
-	find(SR_SOUGHT_RANDOM, false);
+	find(kind, false);
 }
 
 bool sr_tsc_sites_may_be_in(enum sr_sought sought, uintptr_t begin, size_t size)
@@ -572,7 +573,7 @@ void sr_tsc_sites_make_jumps(void)
 	exposed_lock(&mask);
 	atomic_store(&sr_tsc_jumps_due, false);
 	for (struct sr_tsc_site *site = sites; site < sites + n; site++) {
-		if (!site->length || site->refused || site->is_jump || atomic_load(&site->faults) < FAULTS_MIN)
+		if (site->kind != SR_SOUGHT_COUNTER || site->refused || site->is_jump || atomic_load(&site->faults) < FAULTS_MIN)
 			continue;
 		site->is_jump = make_jump(site);
 		site->refused = !site->is_jump;
@@ -617,13 +618,13 @@ static void put_first_into_mapping(const struct sr_tsc_site *site)
 	sr_syscall(SYS_mprotect, page, PAGE, PROT_READ | PROT_EXEC, 0, 0, 0);
 }
 
-static void restore(bool counters)
+static void restore(bool all)
 {
 	uint32_t n = atomic_load(&sites_n);
 	int memory = n ? code_open() : -1;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (sites[i].length && !counters)
+		if (sites[i].kind == SR_SOUGHT_COUNTER && !all)
 			continue;
 		if (memory >= 0)
 			put_first(memory, &sites[i]);
@@ -640,7 +641,7 @@ void sr_tsc_sites_restore(void)
 	sr_tsc_unclear_end();
 }
 
-void sr_random_sites_restore(void)
+void sr_untrapped_sites_restore(void)
 {
 	restore(false);
 }

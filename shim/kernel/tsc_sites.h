@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tsc_sites.h: the instructions of the process that read the time-stamp counter, and those that draw random numbers
- * (random.h).
+ * tsc_sites.h: the instructions of the process that read the time-stamp counter, and those that nothing traps
+ * (untrapped.h).
  *
  * The first byte of each is replaced by hlt, which faults in the program whether the counter
  * traps or not. Those that read the counter and fault often become jumps
@@ -20,7 +20,8 @@
 /* An instruction, whose first byte is hlt. */
 struct sr_tsc_site {
 	uintptr_t pc;
-	uint8_t length; /* of one that reads the counter; 0: it draws random numbers */
+	enum sr_sought kind;
+	uint8_t length; /* of one that reads the counter; of others 0 */
 	uint8_t first;  /* the byte in whose place hlt is */
 	bool refused, is_jump; /* it cannot be one; it has become one */
 	_Atomic uint32_t faults;
@@ -32,10 +33,10 @@ struct sr_tsc_site {
  */
 bool sr_tsc_sites_find(bool all_or_none);
 
-/* Finds and replaces those that draw random numbers. Call inside a section. */
-void sr_random_sites_find(void);
+/* Finds and replaces those of another kind. Call inside a section. */
+void sr_untrapped_sites_find(enum sr_sought kind);
 
-/* Does some code of the range look as if it read the counter, or drew random numbers? */
+/* Does some code of the range look as if it had such an instruction? */
 bool sr_tsc_sites_may_be_in(enum sr_sought sought, uintptr_t begin, size_t size);
 
 /* NULL: there is none at pc. */
@@ -53,8 +54,8 @@ void sr_tsc_site_faulted(struct sr_tsc_site *site);
 extern _Atomic bool sr_tsc_jumps_due SR_HIDDEN;
 void sr_tsc_sites_make_jumps(void);
 
-/* Puts the instructions back that are still hlt: all of them, or those that draw random numbers. */
+/* Puts the instructions back that are still hlt: all of them, or those that nothing traps. */
 void sr_tsc_sites_restore(void);
-void sr_random_sites_restore(void);
+void sr_untrapped_sites_restore(void);
 
 #endif

@@ -100,6 +100,7 @@ static void *run(void *argument)
 	} else {
 		t->number = s->number;
 		t->numbered = t->counted = true;
+		t->chosen_cpu = copy.chosen_cpu;
 		t->stack_low = copy.stack ? copy.stack + copy.guard : 0;
 		t->stack_high = copy.stack ? copy.stack + copy.stack_size : 0;
 		t->guard = copy.guard;
@@ -147,7 +148,7 @@ static struct sr_thread_start *new_start(void *routine, void *arg, bool c11)
 
 	if (s)
 		*s = (struct sr_thread_start){
-		    .routine = routine, .arg = arg, .c11 = c11, .hidden = sr_signals_hidden()};
+		    .routine = routine, .arg = arg, .c11 = c11, .hidden = sr_signals_hidden(), .chosen_cpu = sr_self.chosen_cpu};
 	return s;
 }
 

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "logd/base/processor.h"
+
 /* Arguments of a new thread, and the shim's data about it until its stack is unmapped. */
 struct sr_thread_start {
 	void *routine; /* sr_start_routine, or thrd_start_t */
@@ -20,6 +22,7 @@ struct sr_thread_start {
 	bool inside_rdmacm;
 	uint32_t number;
 	uint64_t hidden, mask; /* signals.h */
+	struct sr_cpu_number chosen_cpu; /* its creator's */
 	bool own_mask;         /* its attributes give the mask */
 	uint64_t stack;        /* 0: not mapped by the shim */
 	size_t stack_size, guard; /* guard: bytes at its lower end without access */

@@ -46,7 +46,7 @@ static void say_threads(const struct sr_replay_control *c)
 			(ull)atomic_load(&c->late_sn));
 }
 
-/* If cpuid could not be made to trap, the program saw the processor of this machine. */
+/* If cpuid could not be made to trap, libc saw the processor of this machine. */
 static void say_processor(const struct sr_replay_control *c)
 {
 	struct sr_processor here;
@@ -55,8 +55,8 @@ static void say_processor(const struct sr_replay_control *c)
 		return;
 	sr_processor_read(&here);
 	if (!sr_processors_are_alike(&c->processor, &here))
-		sr_note("it was recorded on a processor with other features: a program that asks cpuid "
-			"may behave differently here");
+		sr_note("it was recorded on a processor with other features: what libc and early constructors "
+			"choose by cpuid may differ here");
 }
 
 static void say_lacks(const struct sr_replay_control *c)

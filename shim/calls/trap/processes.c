@@ -25,6 +25,7 @@
 #include "shim/files/inputs.h"
 #include "shim/files/mapped_outputs.h"
 #include "shim/files/private.h"
+#include "shim/kernel/guarded.h"
 #include "shim/kernel/readable.h"
 #include "shim/kernel/tsc.h"
 #include "shim/memory/heap.h"
@@ -52,7 +53,34 @@ void sr_replayed_setrlimit(const struct sr_call_desc *d, uint64_t *a, uint64_t r
 	sr_replayed_prlimit64(d, of_prlimit, result);
 }
 
-/* Afterwards the program may ask that processor by cpuid.  On a machine without it, it stays where it is. */
+#define CPUS_MAX 8192 /* the kernel's own limit */
+
+/* How many CPUs the mask has, as far as it can be read. */
+static unsigned int cpus_in(const void *mask, size_t size)
+{
+	uint64_t words[CPUS_MAX / 64] = {0};
+	unsigned int n = 0;
+
+	if (!sr_guarded_copy(words, mask, size < sizeof(words) ? size : sizeof(words)))
+		return 0;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		n += (unsigned int)__builtin_popcountll(words[i]);
+	return n;
+}
+
+/* The kernel has moved the thread when the call returns, so that cpuid answers for the CPU which it has chosen. */
+uint64_t sr_invoke_sched_setaffinity(const struct sr_call_desc *d, uint64_t *a)
+{
+	const int32_t id = (int32_t)a[0];
+	uint64_t result = sr_real(d, a);
+
+	if (!(int)result && (!id || id == sr_sys_gettid()))
+		sr_self.chosen_cpu =
+		    cpus_in((const void *)a[2], a[1]) == 1 ? sr_cpu_number_here() : (struct sr_cpu_number){0};
+	return result;
+}
+
+/* On a machine without that CPU, the thread stays where it is. */
 void sr_replayed_sched_setaffinity(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	int32_t id = (int32_t)a[0], real = sr_real_id(id);

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import SREPLAY, Tap, can_trap_cpuid, fresh, kill_group, read, start, wait_for_listener
+from harness import SREPLAY, Tap, fresh, kill_group, read, start, wait_for_listener
 from replay_pingpong import SIDES, exact
 
 SECONDS = 60
@@ -81,18 +81,9 @@ def record(tap, directory, names, with_bare):
                "bare %s recorded %s\n%s\n%s" % (bare, recorded, tails(base + ".bare"), tails(base)))
 
 
-def goes_another_way(name, problem):
-    """UCX chooses by cpuid. Where that does not trap, a replay on another processor stops there, and has to say why."""
-    return (name.startswith("ucx-") and not can_trap_cpuid()
-            and "it was recorded on a processor with other features: a program that asks cpuid may behave differently here" in problem)
-
-
 def check(tap, trace, rank, times):
     name = os.path.basename(trace)[:-len(".srec")]
     problems = [problem for problem in (exact(trace, rank) for _ in range(times)) if problem]
-    if problems and all(goes_another_way(name, problem) for problem in problems):
-        tap.ok(True, "%s, %s: cpuid does not trap here: its replay stops where it decides by it, and says so" % (name, SIDES[rank]))
-        return
     tap.ok(not problems, "%s, %s: %d of %d replays exact" % (name, SIDES[rank], times - len(problems), times),
            problems[0] if problems else "")
 

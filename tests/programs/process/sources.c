@@ -22,6 +22,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -400,11 +401,26 @@ static void counter(void)
 }
 
 #if defined(__x86_64__)
+/* Some hypervisors move a virtual processor to another real one, whose number cpuid gives then. */
+static bool leaves_numbers_out;
+
+static void leave_number_out(unsigned int leaf, unsigned int *a, unsigned int *b, unsigned int *c, unsigned int *d)
+{
+	if (leaf == 1)
+		*b &= 0xffffff;
+	if (leaf == 0x8000001e)
+		*a = *b = *c = 0;
+	if (leaf == 0xb || leaf == 0x1f || leaf == 0x80000026)
+		*d = 0;
+}
+
 static void ask(unsigned int leaf, unsigned int subleaf)
 {
 	unsigned int a, b, c, d;
 
 	__cpuid_count(leaf, subleaf, a, b, c, d);
+	if (leaves_numbers_out)
+		leave_number_out(leaf, &a, &b, &c, &d);
 	printf("cpuid %08x %2u: %08x %08x %08x %08x\n", leaf, subleaf, a, b, c, d);
 }
 
@@ -444,6 +460,7 @@ static void processor(void)
 	unsigned int last, b, c, d;
 	pthread_t thread;
 
+	leaves_numbers_out = true;
 	for (int i = 0; i < 3; i++) {
 		__cpuid(ranges[i], last, b, c, d);
 		for (unsigned int leaf = ranges[i]; leaf <= last && leaf < ranges[i] + 64; leaf++)
@@ -454,6 +471,7 @@ static void processor(void)
 	}
 	pthread_create(&thread, NULL, ask_elsewhere, NULL);
 	pthread_join(thread, NULL);
+	leaves_numbers_out = false;
 	printf("caches %ld %ld\n", sysconf(_SC_LEVEL1_DCACHE_SIZE), sysconf(_SC_LEVEL3_CACHE_SIZE));
 	printf("avx2 %d, avx512f %d\n", __builtin_cpu_supports("avx2"),
 	       __builtin_cpu_supports("avx512f"));

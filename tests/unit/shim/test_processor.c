@@ -186,6 +186,36 @@ static void an_answer_takes_the_number_of_another_cpu(void **state)
 	assert_memory_equal(to, ((uint32_t[4]){0}), sizeof(to));
 }
 
+static void a_cpu_has_the_number_that_it_answers(void **state)
+{
+	static const uint32_t leaves[] = {1, 7, 0xb, 0x8000001e};
+	cpu_set_t all, one;
+
+	sched_getaffinity(0, sizeof(all), &all);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	for (size_t i = 0; i < sizeof(leaves) / sizeof(leaves[0]); i++) {
+		uint32_t own[4], put[4], before[4];
+
+		/* Unless a hypervisor has moved it meanwhile. */
+		for (int tries = 0; tries < READS; tries++) {
+			struct sr_cpu_number n;
+
+			sr_processor_execute(leaves[i], 0, before);
+			n = sr_cpu_number_here();
+			sr_processor_execute(leaves[i], 0, own);
+			memcpy(put, own, sizeof(put));
+			sr_processor_number(leaves[i], (uint32_t[4]){0}, put);
+			sr_cpu_number_put(&n, leaves[i], put);
+			if (!memcmp(before, own, sizeof(own)))
+				break;
+		}
+		assert_memory_equal(put, own, sizeof(own));
+	}
+	sched_setaffinity(0, sizeof(all), &all);
+}
+
 static void the_table_has_all_extended_state(void **state)
 {
 	static struct sr_processor p;
@@ -207,6 +237,7 @@ int main(void)
 	    cmocka_unit_test(a_leaf_without_subleaves_has_none_for_who_is_moved),
 #if defined(__x86_64__)
 	    cmocka_unit_test(the_table_says_what_the_processor_does),
+	    cmocka_unit_test(a_cpu_has_the_number_that_it_answers),
 	    cmocka_unit_test(the_table_has_all_extended_state),
 	    cmocka_unit_test(the_table_says_what_is_behind_the_ranges),
 	    cmocka_unit_test(behind_a_topology_there_are_subleaves),

@@ -50,6 +50,9 @@ FUNCTION("draws_wide", "rdrand %r9");
 FUNCTION("draws_seed", "rdseed %ax");
 FUNCTION("draws_immediate", "mov $0xf0c70f, %eax");
 FUNCTION("rdpid", "rdpid %rax");
+FUNCTION("asks", "cpuid");
+FUNCTION("asks_immediate", "mov $0xa20f, %eax");
+FUNCTION("asks_prefixed", ".byte 0xf3, 0x0f, 0xa2");
 
 #define DECLARE(name) extern const uint8_t code_##name[], end_##name[]
 DECLARE(plain);
@@ -71,6 +74,9 @@ DECLARE(draws_wide);
 DECLARE(draws_seed);
 DECLARE(draws_immediate);
 DECLARE(rdpid);
+DECLARE(asks);
+DECLARE(asks_immediate);
+DECLARE(asks_prefixed);
 
 static bool read_memory(void *argument, uintptr_t at, void *to, size_t n)
 {
@@ -109,6 +115,7 @@ static void expect(enum sr_sought sought, const char *name, const uint8_t *code,
 }
 
 #define EXPECT(name, what) expect(SR_SOUGHT_COUNTER, #name, code_##name, end_##name, SR_OCCURRENCE_##what)
+#define EXPECT_CPUID(name, what) expect(SR_SOUGHT_CPUID, #name, code_##name, end_##name, SR_OCCURRENCE_##what)
 #define EXPECT_RANDOM(name, what) expect(SR_SOUGHT_RANDOM, #name, code_##name, end_##name, SR_OCCURRENCE_##what)
 
 static void test_instructions(void **state)
@@ -148,6 +155,14 @@ static void test_random(void **state)
 	EXPECT_RANDOM(draws_seed, SITE);
 	EXPECT_RANDOM(draws_immediate, NONE);
 	EXPECT_RANDOM(rdpid, UNCLEAR);
+}
+
+static void test_cpuid(void **state)
+{
+	EXPECT_CPUID(asks, SITE);
+	EXPECT_CPUID(behind_syscall, SITE);
+	EXPECT_CPUID(asks_immediate, NONE);
+	EXPECT_CPUID(asks_prefixed, UNCLEAR);
 }
 
 static void test_length(void **state)
@@ -289,7 +304,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_instructions),  cmocka_unit_test(test_constants),
-	    cmocka_unit_test(test_unclear),       cmocka_unit_test(test_random),
+	    cmocka_unit_test(test_unclear),       cmocka_unit_test(test_random), cmocka_unit_test(test_cpuid),
 	    cmocka_unit_test(test_length),
 	    cmocka_unit_test(test_own_libraries),
 	};
