@@ -53,6 +53,7 @@
 #include "shim/verbs/objects.h"
 #include "logd/base/say.h"
 #include "shim/core/setting.h"
+#include "shim/exposed/exposed.h"
 #include "shim/core/settings.h"
 #include "shim/core/stack_below.h"
 #include "shim/core/sums.h"
@@ -67,6 +68,9 @@
 static void handle_exit(int status, void *unused)
 {
 	sr_requests_end();
+	/* What others wrote behind the last call, the program may have seen. */
+	if (sr_regions_on)
+		sr_exposed_observe();
 	if (sr_trap_is_on)
 		sr_engine_exit_begins(status);
 	else

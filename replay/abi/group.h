@@ -268,6 +268,8 @@ struct sr_group_write {
  * members (as in a position), by the bytes, and, if seen, by the bytes that were there before.
  * Bytes that an earlier sample has stand there only.
  */
+#define SR_GROUP_OVERLAID_BY_CALL 2u
+
 struct sr_group_sample {
 	struct sr_group_origin origin; /* of the request that fetched, or of the member's call */
 	struct sr_group_origin cpu;    /* the latest known call of the memory's owner */
@@ -279,7 +281,8 @@ struct sr_group_sample {
 	uint32_t seen; /* 1: a change in its own memory; 0: fetched */
 	/*
 	 * 1: fetched, but a later READ of the process may have landed over it; or on the main thread's stack, where a call
-	 * may have left its variables, and another one is not made in a replay
+	 * may have left its variables, and another one is not made in a replay.
+	 * SR_GROUP_OVERLAID_BY_CALL: another process wrote it by process_vm_writev, into memory that is not exposed.
 	 */
 	uint32_t overlaid;
 	uint64_t bytes_at; /* where the bytes are among the samples; 0: behind this one */

@@ -178,5 +178,7 @@ void tick_at_probe(const ucontext_t *uc);
 /* So many have come since the thread's last access or call. */
 uint32_t ticks_since_access(void);
 extern bool values_awaited; /* values are to come although no page is open */
+/* Replay: ticks look for what another process has written, if that comes next, and the thread may wait for it. */
+void tick_await(void);
 
 #endif

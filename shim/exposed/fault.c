@@ -2,6 +2,7 @@
 /* fault.c: a load or store of the program's met a page that is not open: what is to be done. */
 #include "shim/exposed/access.h"
 #include "shim/exposed/exposed.h"
+#include "shim/exposed/page/announced.h"
 #include "shim/exposed/page/event.h"
 #include "shim/exposed/page/lock.h"
 #include "shim/exposed/page/mappings.h"
@@ -265,7 +266,7 @@ static void handle_silently(ucontext_t *uc, uintptr_t user, struct page *p, bool
  */
 static bool has_waited(const ucontext_t *uc, struct page *p, const struct insn *insn)
 {
-	return !hooks.recorded && is_word(insn) && is_within(insn) && p->shadow_valid && wait_at_fault(uc, p, insn) &&
+	return !hooks.recorded && !announced_any() && is_word(insn) && is_within(insn) && p->shadow_valid && wait_at_fault(uc, p, insn) &&
 	       !fault_needs_handling(p, false);
 }
 
@@ -436,8 +437,10 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 		return;
 	if (hooks.accessed)
 		before = *uc;
+	announced_late_event();
 	event_begin(++exposed_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], addr);
 	replay_values();
+	announced_take();
 	/* A store to a suspended page of this thread leaves its state as it is. */
 	if (is_suspended(p) && !(write && is_mine(p)))
 		page_protect(user);
@@ -456,8 +459,11 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
  */
 static void look_ahead(void)
 {
-	if (hooks.quiet_until)
-		exposed_self.quiet_until = hooks.quiet_until(exposed_self.fault);
+	if (!hooks.quiet_until)
+		return;
+	exposed_self.quiet_until = hooks.quiet_until(exposed_self.fault);
+	if (exposed_self.quiet_until <= exposed_self.fault)
+		tick_await();
 }
 
 void sr_exposed_end(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* observe.c: calls, after which the program may know what others wrote; and fork. */
 #include "shim/exposed/exposed.h"
+#include "shim/exposed/page/announced.h"
 #include "shim/exposed/page/event.h"
 #include "shim/exposed/page/lock.h"
 #include "shim/exposed/page/mappings.h"
@@ -19,6 +20,16 @@ NO_VECTORS static inline bool many_faults(void)
 	return exposed_self.fault > SR_EXPOSED_MANY_FAULTS;
 }
 
+/* Within the call the program has seen nothing. */
+static void take_announced(uint32_t flags)
+{
+	if (!announced_any())
+		return;
+	if (flags & SR_EXPOSED_AT_RETURN)
+		announced_take_late();
+	announced_take();
+}
+
 static void observe(uint32_t flags)
 {
 	const uint32_t ticks = ticks_since_access();
@@ -28,12 +39,16 @@ static void observe(uint32_t flags)
 
 	if (flags & SR_EXPOSED_AT_CALL && many_faults() && !hooks.recorded)
 		flags |= SR_EXPOSED_MANY;
-	if (!atomic_load_explicit(&anything_open, memory_order_acquire) && !(flags & SR_EXPOSED_MANY) && !may_bring_values())
+	if (!atomic_load_explicit(&anything_open, memory_order_acquire) && !(flags & SR_EXPOSED_MANY) && !may_bring_values() &&
+	    !announced_any())
 		return;
 	exposed_lock(&mask);
+	if (flags & SR_EXPOSED_AT_CALL)
+		announced_late_event();
 	event_begin(exposed_self.fault, flags, 0, 0);
 	event_ticks(ticks);
 	replay_values();
+	take_announced(flags);
 	protect_mine();
 	/* Other threads' snapshots: this thread may know from here on that they changed. */
 	if (flags & SR_EXPOSED_AT_RETURN)
@@ -70,13 +85,12 @@ void sr_exposed_call_ends(void)
 	exposed_self.silent = false;
 	begin_counting();
 	observe(SR_EXPOSED_AT_RETURN);
-	if (values_awaited)
-		tick_arm();
+	tick_await();
 }
 
 NO_VECTORS bool sr_exposed_call_is_quiet(void)
 {
-	if (atomic_load_explicit(&anything_open, memory_order_acquire) || values_awaited || many_faults())
+	if (atomic_load_explicit(&anything_open, memory_order_acquire) || values_awaited || many_faults() || announced_any())
 		return false;
 	thread_epoch_ends();
 	begin_counting();

@@ -114,7 +114,7 @@ static void look(struct exposed_thread *t, const ucontext_t *uc, bool moved)
 		event_end();
 		exposed_unlock(NULL);
 	}
-	if (open_n || values_awaited)
+	if (open_n || values_awaited || t->awaits)
 		tick_arm();
 }
 
@@ -136,7 +136,7 @@ void tick(const ucontext_t *uc)
 	struct exposed_thread *t = &exposed_self;
 
 	t->armed = false;
-	if (!open_n && !values_awaited)
+	if (!open_n && !values_awaited && !t->awaits)
 		return;
 	t->tick_due = !is_early(t) && hides_registers(uc);
 	if (t->tick_due)
@@ -185,6 +185,13 @@ void sr_exposed_yields(void)
 }
 
 bool values_awaited;
+
+void tick_await(void)
+{
+	exposed_self.awaits = hooks.awaits_late && hooks.awaits_late();
+	if (values_awaited || exposed_self.awaits)
+		tick_arm();
+}
 
 void sr_exposed_await_values(bool on)
 {

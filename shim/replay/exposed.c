@@ -133,6 +133,18 @@ uint64_t sr_replay_quiet_until(uint64_t fault)
 	return until < fault + QUIET_MAX ? until : fault + QUIET_MAX;
 }
 
+bool sr_replay_awaits_late(void)
+{
+	const uint32_t late = SR_EXPOSED_TICK | SR_EXPOSED_WRITTEN;
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before = sr_enter(t);
+	const struct sr_exposed_event *next = t->started && !t->silent && !t->ended && !sr_trial_has_begun() ? next_event(t) : NULL;
+	bool awaits = next && (next->flags & late) == late;
+
+	sr_leave(t, before);
+	return awaits;
+}
+
 /* Values that the record lacks come from the members that wrote them; then they are what was found. */
 static void fill_left_out(struct sr_thread *t, const struct sr_exposed_event *e)
 {

@@ -224,6 +224,7 @@ void sr_replay_handlers_at_heap(struct sr_thread *t);
 bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_exposed_event *e);
 bool sr_replay_exposed_expected(void);
 uint64_t sr_replay_quiet_until(uint64_t fault);
+bool sr_replay_awaits_late(void);
 /*
  * The thread was stopped, and others have changed what it had open: if its next record is of its next access, that one comes to
  * it.  An instruction beside which the replay has a breakpoint is no probe any more.

@@ -21,6 +21,7 @@
 #include "shim/exposed/exposed.h"
 #include "shim/kernel/readable.h"
 #include "shim/process/ids.h"
+#include "shim/verbs/announce.h"
 #include "shim/verbs/regions.h"
 
 /* So many pages of the peer are named in one system call. */
@@ -78,6 +79,7 @@ static size_t next_pages(struct cursor c, struct iovec *to, bool backing)
 
 struct transfer {
 	long nr, pid, flags;
+	bool announces; /* what is no exposed memory there */
 	struct cursor here, there;
 };
 
@@ -86,12 +88,16 @@ static long transfer_some(struct transfer *t, bool backing)
 {
 	struct iovec here[AT_ONCE], there[AT_ONCE];
 	size_t here_n = next_pieces(t->here, here), there_n = next_pages(t->there, there, backing);
+	struct announced_slot *s = NULL;
 	long n;
 
 	if (!here_n || !there_n)
 		return 0;
+	if (t->announces && !backing)
+		s = sr_announce((pid_t)t->pid, there, there_n);
 	n = sr_syscall(t->nr, t->pid, SR_ARG(here), (long)here_n, SR_ARG(there), (long)there_n,
 		       t->flags);
+	sr_announce_ends(s, n);
 	if (n > 0) {
 		advance(&t->here, (size_t)n);
 		advance(&t->there, (size_t)n);
@@ -148,6 +154,7 @@ static uint64_t invoke(const struct sr_call_desc *d, uint64_t *a)
 	    .nr = d->nr,
 	    .pid = (long)a[0],
 	    .flags = (long)a[5],
+	    .announces = d->nr == SYS_process_vm_writev && (pid_t)a[0] != sr_sys_getpid(),
 	    .here = {(const struct iovec *)a[1], a[2], 0},
 	    .there = {(const struct iovec *)a[3], a[4], 0},
 	};

@@ -147,7 +147,7 @@ static struct verdict judge_byte(const struct sr_producers *p, const struct sr_s
 		return own;
 	if (sr_writes_may_be_outsiders(m, k->l.addr + at))
 		return (struct verdict){.by = OUTSIDE};
-	if (k->l.seen && sr_is_shared(&p->e, member, k->l.addr + at))
+	if (k->l.seen && (k->l.overlaid == SR_GROUP_OVERLAID_BY_CALL || sr_is_shared(&p->e, member, k->l.addr + at)))
 		return (struct verdict){.by = SHARED};
 	/* A READ of this process from another member may have brought it. */
 	if (k->l.seen && (w = own_of_kind(p, k, m, writers, at, SR_LINES_FETCHED)))

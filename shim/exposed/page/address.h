@@ -34,6 +34,9 @@
 /* What one fault brings (page/event.c). */
 #define EVENT_BASE 0x7c8000000000ul
 
+/* What other processes announce (page/announced.h). */
+#define ANNOUNCED_BASE 0x7cc000000000ul
+
 /* A second mapping of the program's files (probe/code.c). */
 #define TEXTS_BASE 0x7d8000000000ul
 

@@ -68,6 +68,24 @@ static void hand_over(void)
 		note_delayed();
 }
 
+static void add_value(struct sr_exposed_value v, uint32_t flags)
+{
+	if (flags & SR_EXPOSED_ASYNC)
+		counts.async_values++;
+	if (event.values_n == VALUES_MAX || bytes_n + v.length > BYTES_MAX) {
+		hand_over();
+		event.values_n = event.protected_n = 0;
+		bytes_n = 0;
+	}
+	memcpy(bytes + bytes_n, v.data, v.length);
+	v.data = bytes + bytes_n;
+	values[event.values_n++] = v;
+	bytes_n += v.length;
+	event.flags |= flags;
+	counts.values++;
+	counts.value_bytes += v.length;
+}
+
 void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags, bool still)
 {
 	struct page *p = page_at(addr);
@@ -75,20 +93,14 @@ void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t fla
 	if (p->async)
 		flags |= SR_EXPOSED_ASYNC;
 	p->async = false;
-	if (flags & SR_EXPOSED_ASYNC)
-		counts.async_values++;
-	if (event.values_n == VALUES_MAX || bytes_n + length > BYTES_MAX) {
-		hand_over();
-		event.values_n = event.protected_n = 0;
-		bytes_n = 0;
-	}
-	memcpy(bytes + bytes_n, data, length);
-	values[event.values_n++] =
-	    (struct sr_exposed_value){.addr = addr, .length = length, .data = bytes + bytes_n, .kept = p->by_value || p->fetches, .still = still};
-	bytes_n += length;
-	event.flags |= flags;
-	counts.values++;
-	counts.value_bytes += length;
+	add_value((struct sr_exposed_value){.addr = addr, .length = length, .data = data, .kept = p->by_value || p->fetches, .still = still},
+		  flags);
+}
+
+void event_written(uintptr_t addr, const void *data, uint32_t length)
+{
+	add_value((struct sr_exposed_value){.addr = addr, .length = length, .data = data, .kept = true, .still = true},
+		  SR_EXPOSED_WRITTEN);
 }
 
 void event_protected(uintptr_t user)

@@ -17,6 +17,8 @@ int event_init(void);
 void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr);
 /* The program learns these bytes.  still: no request was landing in their page when they were copied. */
 void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags, bool still);
+/* Another process wrote these bytes, which lie in no exposed page. */
+void event_written(uintptr_t addr, const void *data, uint32_t length);
 void event_protected(uintptr_t user);
 void event_flag(uint32_t flag);
 /* It comes as the thread gives up its processor, for the so-manieth time since its last call. */

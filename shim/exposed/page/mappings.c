@@ -19,11 +19,15 @@
 
 #include "logd/base/highfd.h"
 #include "logd/base/rawsys.h"
+#include "shim/exposed/page/announced.h"
 #include "shim/exposed/page/page.h"
 #include "shim/exposed/page/thread.h"
 #include "shim/exposed/page/wait.h"
 
 static int shadow_fd = -1;
+
+/* Behind the shadow copies lies what other processes announce. */
+#define FILE_BYTES (ZONES_BYTES + ANNOUNCED_BYTES)
 
 static long limit_file_sizes(const struct rlimit *limit, struct rlimit *before)
 {
@@ -41,11 +45,11 @@ static long set_shadow_size(int fd)
 	long err = limit_file_sizes(NULL, &before);
 
 	if (err || before.rlim_cur == RLIM_INFINITY)
-		return err ? err : sr_sys_ftruncate(fd, ZONES_BYTES);
+		return err ? err : sr_sys_ftruncate(fd, FILE_BYTES);
 	highest = (struct rlimit){before.rlim_max, before.rlim_max};
-	if (limit_file_sizes(&none, NULL) && (highest.rlim_cur < ZONES_BYTES || limit_file_sizes(&highest, NULL)))
+	if (limit_file_sizes(&none, NULL) && (highest.rlim_cur < FILE_BYTES || limit_file_sizes(&highest, NULL)))
 		return -EFBIG;
-	err = sr_sys_ftruncate(fd, ZONES_BYTES);
+	err = sr_sys_ftruncate(fd, FILE_BYTES);
 	limit_file_sizes(&before, NULL);
 	return err;
 }
@@ -62,6 +66,8 @@ int map_init(void)
 		return (int)err;
 	}
 	shadow_fd = sr_fd_raise((int)fd);
+	if (!hooks.recorded)
+		announced_init(shadow_fd);
 	return 0;
 }
 
@@ -460,6 +466,7 @@ void map_return_in_child(uintptr_t begin, uintptr_t end)
 
 void map_forget(void)
 {
+	announced_forget();
 	sr_sys_close(shadow_fd);
 	shadow_fd = -1;
 }

@@ -47,6 +47,7 @@ struct exposed_thread {
 	uint32_t accesses;  /* accesses to exposed memory since its last call, in units of 1/SAME_PLACE */
 	uintptr_t accessed; /* the address of the last one */
 	bool armed;
+	bool awaits; /* see tick_await() */
 	bool tick_due; /* one came where a probe hid the program's registers */
 	uint64_t armed_epoch;
 	int timer;

@@ -405,6 +405,7 @@ static void see(struct sr_thread *t, const struct sr_exposed_event *e, const str
 	    .bytes = (const uint8_t *)of->data + (from - of->addr),
 	    .length = (uint32_t)(end - from),
 	    .fault = (uint32_t)e->fault,
+	    .written = e->flags & SR_EXPOSED_WRITTEN && !sr_exposed_touches((void *)from, 1),
 	};
 
 	if (from < end)

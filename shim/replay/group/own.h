@@ -235,6 +235,7 @@ struct sr_value {
 	uint32_t length;
 	/* 0: entered at the call itself; else at this load of the thread after the call */
 	uint32_t fault;
+	bool written; /* by process_vm_writev of another process */
 };
 
 /* Do other outstanding receives use the same memory? */

@@ -304,7 +304,7 @@ void sr_value_seen(const struct sr_value *v)
 	    .cpu = now,
 	    .member = (int32_t)sr_group_self,
 	    .seen = 1,
-	    .overlaid = sr_is_on_main_stack(v->addr),
+	    .overlaid = v->written ? SR_GROUP_OVERLAID_BY_CALL : sr_is_on_main_stack(v->addr),
 	};
 
 	for (uint32_t at = 0; at < v->length; at += l.length) {

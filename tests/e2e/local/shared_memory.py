@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import BUILD, SREPLAY, Tap, replay, run
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "shared_memory")
+WRITTEN = os.path.join(os.path.realpath(BUILD), "tests", "programs", "written_memory")
 ALARMED = os.path.join(os.path.realpath(BUILD), "tests", "programs", "alarmed")
 ROUNDS = "300"
 
@@ -95,6 +96,25 @@ def check(tap, directory, how, name, explains=True):
            "%s: by the other rank, in the same round" % how, run([SREPLAY, "explain", trace, "0:100"], 100)[1].decode())
 
 
+def written(tap, directory, how):
+    """What each writes into the other's private memory by process_vm_writev."""
+    name, trace = "sreplay-%s-%d" % (how, os.getpid()), os.path.join(directory, how + ".srec")
+    ranks = [subprocess.Popen([SREPLAY, "record", "--from-start", "-o", trace, "--rank", str(rank), "--", WRITTEN, how, name,
+                               str(rank), "20"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
+    said = [rank.communicate(timeout=100) for rank in ranks]
+    remove("posix", name)
+    tap.ok(all(rank.returncode == 0 for rank in ranks) and all(len(out) > 5 for out, _ in said), "written, %s: both run" % how, str(said))
+    for rank in range(2):
+        status, out, err = replay(trace, rank)
+        tap.ok(status == 0 and out == said[rank][0] and "0 divergences: exact" in err,
+               "written, %s: rank %d replays exactly, with what the other wrote into its memory" % (how, rank),
+               "%s\n%s\n%s\n%s" % (status, said[rank][0], out, err))
+    status, out, err = run([SREPLAY, "replay", trace], 100)
+    tap.ok(status == 0 and "all 2 ranks ended as recorded" in err and "nobody" not in err, "written, %s: so do both together" % how,
+           "%s\n%s" % (status, err))
+    shutil.rmtree(trace)
+
+
 def alone(tap, directory, source, name, has_run, counted, in_range):
     """Records a program of one process, and replays it; counted: a number that `info` gives."""
     trace = os.path.join(directory, "alone.srec")
@@ -162,6 +182,8 @@ def main():
         check(tap, directory, "system-v", "0x%x" % (0x53520000 + os.getpid() % 65536))
         check(tap, directory, "futex", "sreplay-futex-%d" % os.getpid())
         check(tap, directory, "locked", "sreplay-locked-%d" % os.getpid(), explains=False)
+        for how in "told", "asleep", "beside", "alone":
+            written(tap, directory, how)
         new_memory(tap, directory)
         unwatched(tap, directory)
         limited(tap, directory)
