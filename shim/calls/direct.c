@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * direct.c: direct verbs (mlx5dv_*, efadv_*, ...) in a recorded process.
+ * direct.c: direct verbs (mlx5dv_*, efadv_*, ...) in a recorded process, and verbs that are newer than this recorder.
  *
  * They give the device's own queues and registers to the program, which then uses them without
  * any call that can be intercepted: a recording would be silently wrong.  So they fail as they do
@@ -26,6 +26,12 @@ void sr_direct_set(enum sr_direct what)
 	mode = what;
 }
 
+/* Of libibverbs or librdmacm, but newer than what is described. */
+static bool is_new(const struct sr_call_desc *d)
+{
+	return d->source == SR_SOURCE_IBVERBS || d->source == SR_SOURCE_RDMACM;
+}
+
 static const char *way_out(const struct sr_call_desc *d)
 {
 	switch ((enum sr_source)d->source) {
@@ -34,6 +40,9 @@ static const char *way_out(const struct sr_call_desc *d)
 		return "run it over plain verbs (UCX: UCX_TLS=rc_verbs,ud_verbs,self,sm)";
 	case SR_SOURCE_EFA:
 		return "run it over plain verbs, or over TCP (libfabric: FI_PROVIDER=verbs or tcp)";
+	case SR_SOURCE_IBVERBS:
+	case SR_SOURCE_RDMACM:
+		return "run it without that, as on a device that cannot do it";
 	default:
 		return "run it over plain verbs";
 	}
@@ -70,9 +79,9 @@ bool sr_direct_refuses(const struct sr_call_desc *d, const uint64_t *a)
 	if (is_so_anyway(d, a))
 		return true;
 	if (mode == SR_DIRECT_REFUSE && !atomic_exchange(&said[sr_call_number(d)], true))
-		sr_say("%s is refused: direct verbs cannot be recorded; %s, or let it through "
+		sr_say("%s is refused: %s; %s, or let it through "
 		       "unrecorded with --allow-direct (SREPLAY_ALLOW_DIRECT=on)",
-		       d->name, way_out(d));
+		       d->name, is_new(d) ? "this recorder does not know it" : "direct verbs cannot be recorded", way_out(d));
 	return true;
 }
 
@@ -85,6 +94,9 @@ uint64_t sr_direct_failure(const struct sr_call_desc *d)
 	case SR_FAILS_ERRNO:
 	case SR_FAILS_QUERY:
 		return EOPNOTSUPP;
+	case SR_FAILS_MINUS:
+		errno = EOPNOTSUPP;
+		return (uint64_t)-1;
 	case SR_FAILS_NEGATIVE:
 		return (uint64_t)-EOPNOTSUPP;
 	case SR_FAILS_FALSE:

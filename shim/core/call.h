@@ -81,6 +81,7 @@ enum sr_failure {
 	SR_FAILS_NULL,     /* NULL, with errno set */
 	SR_FAILS_ERRNO,    /* the error's number */
 	SR_FAILS_NEGATIVE, /* the negated error number */
+	SR_FAILS_MINUS,    /* -1, with errno set */
 	SR_FAILS_FALSE,    /* asks whether the device is of this vendor */
 	SR_FAILS_QUERY,    /* asks it something, into the second argument: the error's number on one of another vendor */
 };

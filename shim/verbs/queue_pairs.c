@@ -3,6 +3,9 @@
  * queue_pairs.c: queue pairs from creation to destruction.  In a member of the group they get
  * room for the shim's own requests, which the program does not see.
  */
+#include <errno.h>
+
+#include "logd/base/say.h"
 #include "shim/core/hooks.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/map.h"
@@ -133,6 +136,20 @@ uint64_t sr_invoke_create_qp(const struct sr_call_desc *d, uint64_t *a)
 	return (uintptr_t)qp;
 }
 
+/* IBV_QP_EX_WITH_FLUSH of rdma-core 46: what wr_flush posts would not be seen. */
+#define WITH_FLUSH (1u << 11)
+
+static bool refuses_flush(void)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&said))
+		sr_say("a queue pair with FLUSH is refused: this recorder does not know wr_flush; run the program without it, as on "
+		       "a device that cannot do it");
+	errno = EOPNOTSUPP;
+	return true;
+}
+
 uint64_t sr_invoke_create_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_qp_init_attr_ex *attr = (void *)a[1];
@@ -144,6 +161,8 @@ uint64_t sr_invoke_create_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 	struct room room;
 	struct ibv_qp *qp;
 
+	if (ops & WITH_FLUSH && refuses_flush())
+		return 0;
 	if (builds && may_have_clocks(attr->qp_type, &attr->cap))
 		attr->send_ops_flags |=
 		    IBV_QP_EX_WITH_RDMA_WRITE |

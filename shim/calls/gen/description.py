@@ -96,7 +96,7 @@ CONTAINERS = {
 NO_WRAPPER = ('shim', 'kernel')
 
 # How a function of direct verbs fails -> the C type that it returns.
-FAILURES = {'null': 'void *', 'errno': 'int', 'negative': 'int', 'false': 'int', 'query': 'int'}
+FAILURES = {'null': 'void *', 'errno': 'int', 'negative': 'int', 'minus': 'int', 'false': 'int', 'query': 'int'}
 DIRECT_ATTRIBUTES = ('direct', 'opaque', 'opens')
 
 # Attributes with and without a value; those without one are mostly bits of sr_call_desc.flags.

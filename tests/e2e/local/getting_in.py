@@ -99,6 +99,18 @@ def watchers(tap, place):
     tap.ok(status == 3 and out == recorded.stdout and "exact" in err, "... and sees the same in a replay", (status, out, err))
 
 
+def newer_verbs(tap, place):
+    """Of a libibverbs that is newer than the recorder: they would give the program what no record tells of."""
+    bare, recorded = place.run(DIRECT + ["newer"]), place.record("newer", DIRECT + ["newer"])
+    words = recorded.stderr.decode()
+    tap.ok(b"ibv_alloc_dmah: made\nFLUSH: Operation not supported\nmessage: 0\n" in bare.stdout
+           and b"ibv_alloc_dmah: Operation not supported\nFLUSH: Operation not supported\n" in recorded.stdout
+           and "ibv_alloc_dmah is refused: this recorder does not know it" in words
+           and "a queue pair with FLUSH is refused" in words, "newer verbs are refused, and named", (bare, recorded))
+    status, out, err = replay(place.trace("newer"), 0)
+    tap.ok(status == 3 and out == recorded.stdout and "exact" in err, "... and replays exactly", (status, out, err))
+
+
 def direct_verbs(tap, place):
     bare = place.run(DIRECT)
     refused = place.record("refused", DIRECT)
@@ -123,6 +135,7 @@ def direct_verbs(tap, place):
                "%s: as bare, and the trace says so" % name, "%s\n%s" % (r, info))
     status, _, err = replay(place.trace("allowed"), 0)
     tap.ok(status == 123 and "mlx5dv_is_supported" in err, "... a replay stops at the first", (status, err))
+    newer_verbs(tap, place)
     outside = place.run(DIRECT, place.plain("direct-outside", SREPLAY_GROUP="1"))
     tap.ok(outside.stdout == bare.stdout and not outside.stderr, "outside of the group: as bare", outside)
 

@@ -57,6 +57,28 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
 	return &pd->pd;
 }
 
+/* Hints for a device's own accesses, of rdma-core 57: there is nothing behind them. */
+struct ibv_dmah;
+struct ibv_dmah_init_attr;
+struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
+int ibv_dealloc_dmah(struct ibv_dmah *handle);
+
+struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr)
+{
+	struct ibv_context **handle = calloc(1, sizeof(*handle));
+
+	if (!handle)
+		return sd_refuse(ENOMEM);
+	*handle = context;
+	return (struct ibv_dmah *)handle;
+}
+
+int ibv_dealloc_dmah(struct ibv_dmah *handle)
+{
+	free(handle);
+	return 0;
+}
+
 static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
 	struct ibv_td *td = calloc(1, sizeof(*td));

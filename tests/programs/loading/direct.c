@@ -50,6 +50,22 @@ static int message_to_oneself(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_m
 	return n == 2 && wc[0].wr_id + wc[1].wr_id == 153 ? 0 : -1;
 }
 
+/* A program that is newer than the recorder, and does without what the device cannot do. */
+static void newer_verbs(struct ibv_context *context)
+{
+	struct ibv_qp_init_attr_ex attr = {.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = 1u << 11, .qp_type = IBV_QPT_RC};
+	void *(*alloc_dmah)(struct ibv_context *, void *) =
+	    (void *(*)(struct ibv_context *, void *))dlvsym(dlopen("libibverbs.so.1", RTLD_NOW), "ibv_alloc_dmah", "IBVERBS_1.15");
+	const uint64_t none[8] = {0};
+
+	if (alloc_dmah(context, (void *)none))
+		printf("ibv_alloc_dmah: made\n");
+	else
+		failed("ibv_alloc_dmah");
+	if (!ibv_create_qp_ex(context, &attr))
+		failed("FLUSH");
+}
+
 int main(int argc, char **argv)
 {
 	static char memory[4096];
@@ -70,6 +86,9 @@ int main(int argc, char **argv)
 		context = ibv_open_device(device);
 	printf("query: %d\n", mlx5dv_query_device(context, &attrs));
 	printf("init: %d\n", mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP));
+
+	if (argc > 1)
+		newer_verbs(context);
 
 	struct ibv_pd *pd = ibv_alloc_pd(context);
 	struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);

@@ -69,6 +69,9 @@ static const struct slot not_operations[] = {
     NO_OP(ABI_placeholder1),
     NO_OP(ABI_placeholder2),
     NO_OP(_ABI_placeholder3),
+    /* Newer, and refused where the program asks for them (calls.def, shim/verbs/queue_pairs.c): meson.build lists them. */
+#define SR_NEWER(kind, type, field) {kind, offsetof(type, field)},
+    SR_NEWER_OPERATIONS
 };
 
 static int times_in(const struct slot *slots, size_t n, enum kind kind, size_t offset)
