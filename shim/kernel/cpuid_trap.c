@@ -11,6 +11,7 @@
 #include "logd/base/processor.h"
 #include "logd/base/say.h"
 #include "shim/core/thread.h"
+#include "shim/memory/heap.h"
 #include "shim/signals/signals.h"
 
 #if defined(__x86_64__)
@@ -19,7 +20,7 @@
 
 static bool traps, same; /* same: this processor answers as the recorded one did */
 static const struct sr_processor *recorded;
-static struct sr_processor here;
+static struct sr_processor *here;
 
 static long let(bool execute)
 {
@@ -46,7 +47,7 @@ static void warn(uint32_t leaf)
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 	char names[256];
 
-	if (sr_processor_lacks(recorded, &here, leaf, names, sizeof(names)) &&
+	if (sr_processor_lacks(recorded, here, leaf, names, sizeof(names)) &&
 	    !atomic_flag_test_and_set(&said))
 		sr_say("the program asks what the processor can do, and the recorded one has what "
 		       "this one lacks (%s): where it uses that it ends here, by SIGILL",
@@ -92,13 +93,14 @@ void sr_cpuid_site(const struct sr_tsc_site *site, ucontext_t *uc)
 
 bool sr_cpuid_begin(const struct sr_processor *table, bool traced)
 {
-	if (!table->entries)
+	here = table->entries ? sr_alloc(sizeof(*here)) : NULL;
+	if (!here)
 		return false;
 	recorded = table;
 	if (traced)
 		let(true);
-	sr_processor_read(&here);
-	same = sr_processors_are_the_same(recorded, &here);
+	sr_processor_read(here);
+	same = sr_processors_are_the_same(recorded, here);
 	traps = !sr_signals_claim(SIGSEGV, on_fault) && !let(false);
 	if (traced)
 		sr_syscall(SYS_kill, sr_sys_getpid(), SIGSTOP, 0, 0, 0, 0);

@@ -57,43 +57,7 @@ static bool pread_all(int memory, uintptr_t at, void *to, size_t n)
 	return sr_syscall(SYS_pread64, memory, SR_ARG(to), (long)n, (long)at, 0, 0) == (long)n;
 }
 
-/*
- * Where there is no other thread, nobody unmaps what /proc/self/maps has said. Reading there
- * takes a tenth of the time.
- */
-static struct {
-	bool is_alone;
-	uint32_t n;
-	struct {
-		uintptr_t begin, end;
-	} part[1024];
-} readable;
-
-static void note_readable(uintptr_t begin, uintptr_t end)
-{
-	uint32_t n = readable.n;
-
-	if (n && readable.part[n - 1].end == begin)
-		readable.part[n - 1].end = end;
-	else if (n < sizeof(readable.part) / sizeof(readable.part[0]))
-		readable.part[readable.n++] = (typeof(readable.part[0])){begin, end};
-}
-
-static bool is_readable(uintptr_t at, size_t n)
-{
-	uint32_t low = 0, high = readable.n;
-
-	while (low < high) {
-		uint32_t half = (low + high) / 2;
-
-		if (readable.part[half].end <= at)
-			low = half + 1;
-		else
-			high = half;
-	}
-	return readable.is_alone && low < readable.n && readable.part[low].begin <= at &&
-	       n <= readable.part[low].end - at;
-}
+static bool is_readable(uintptr_t at, size_t n);
 
 static bool read_code(int memory, uintptr_t at, void *to, size_t n)
 {
@@ -155,9 +119,46 @@ struct workplace {
 	struct sr_code_reader reader;
 	struct mapping mappings[MAPPINGS_MAX]; /* of the process, in their order */
 	uint8_t chunk[CHUNK];
+	/*
+	 * Where there is no other thread, nobody unmaps what /proc/self/maps has said. Reading there
+	 * takes a tenth of the time.
+	 */
+	bool is_alone;
+	uint32_t readable_n;
+	struct {
+		uintptr_t begin, end;
+	} readable[1024];
 };
 
-static struct workplace *workplace;
+static struct workplace *workplace; /* NULL: there is no search */
+
+static void note_readable(uintptr_t begin, uintptr_t end)
+{
+	struct workplace *w = workplace;
+	uint32_t n = w->readable_n;
+
+	if (n && w->readable[n - 1].end == begin)
+		w->readable[n - 1].end = end;
+	else if (n < sizeof(w->readable) / sizeof(w->readable[0]))
+		w->readable[w->readable_n++] = (typeof(w->readable[0])){begin, end};
+}
+
+static bool is_readable(uintptr_t at, size_t n)
+{
+	const struct workplace *w = workplace;
+	uint32_t low = 0, high = w ? w->readable_n : 0;
+
+	while (low < high) {
+		uint32_t half = (low + high) / 2;
+
+		if (w->readable[half].end <= at)
+			low = half + 1;
+		else
+			high = half;
+	}
+	return w && w->is_alone && low < w->readable_n && w->readable[low].begin <= at &&
+	       n <= w->readable[low].end - at;
+}
 
 static const struct sr_code_image *image_of(struct search *s, const struct mapping *map)
 {
@@ -372,8 +373,7 @@ static size_t read_mappings(struct maps *m)
 	struct mapping map;
 	size_t n = 0;
 
-	readable.n = 0;
-	readable.is_alone = __libc_single_threaded;
+	workplace->is_alone = __libc_single_threaded;
 	while (n < MAPPINGS_MAX && next_mapping(m, &map)) {
 		struct mapping *last = &mappings[n - 1];
 
@@ -407,7 +407,6 @@ static void search_all(struct search *s, struct maps *m)
 		else
 			search_once(s, &mappings[i]);
 	}
-	readable.is_alone = false;
 }
 
 /* All readable memory may be executed then. */
@@ -455,6 +454,7 @@ static bool find_sites(enum sr_sought sought, int memory, struct maps *m, bool a
 	found = code_fetch_anew();
 	if (found)
 		search_all(&s, m);
+	workplace = NULL;
 	sr_sys_munmap(p, sizeof(*workplace));
 	if (!found || (!s.complete && all_or_none) || (all_or_none && !sr_tsc_unclear_begin()))
 		return false;
