@@ -122,22 +122,35 @@ static void fail(struct tree *t, int error)
 		t->error = error;
 }
 
+/* What the program never had in the tree (an input) is missing there: that is no error. */
+static void check(struct tree *t, int result)
+{
+	if (result && errno != ENOENT)
+		fail(t, errno);
+}
+
+/* Gives a file one more name, instead of what has that name; false if there is no such file. */
+static bool link_over(struct tree *t, int from_fd, const char *from, int to_fd, const char *to)
+{
+	int err = linkat(from_fd, from, to_fd, to, 0);
+
+	if (err && errno == EEXIST && !unlinkat(to_fd, to, 0))
+		err = linkat(from_fd, from, to_fd, to, 0);
+	check(t, err);
+	return !err;
+}
+
 /* Gives a private file a name. */
 static void add_name(struct tree *t, const char *file, char *path)
 {
 	const char *name;
-	int fd = parent_of(t, path, true, &name), err;
+	int fd = parent_of(t, path, true, &name);
 
 	if (fd < 0) {
 		fail(t, -fd);
 		return;
 	}
-	err = linkat(t->files, file, fd, name, 0);
-	if (err && errno == EEXIST && !unlinkat(fd, name, 0))
-		err = linkat(t->files, file, fd, name, 0);
-	if (err && errno != ENOENT)
-		fail(t, errno);
-	t->made += !err;
+	t->made += link_over(t, t->files, file, fd, name);
 	close(fd);
 }
 
@@ -181,7 +194,7 @@ static void opened(struct tree *t, const char *const *a)
 
 	snprintf(file, sizeof(file), "%016llx", (unsigned long long)strtoll(a[1], NULL, 10));
 	set_place(t, strtol(a[0], NULL, 10), a[3], file);
-	fchmodat(t->files, file, (mode < 0 ? 0666 : (mode_t)mode & 0777) & ~t->hidden, 0);
+	check(t, fchmodat(t->files, file, (mode < 0 ? 0666 : (mode_t)mode & 0777) & ~t->hidden, 0));
 	if (n >= sizeof(gone) && !strcmp(a[3] + n - strlen(gone), gone))
 		return;
 	if (resolve(t, "", a[3], path))
@@ -291,7 +304,7 @@ static void link_at(struct tree *t, const char *const *a)
 		    ? -1
 		    : parent_of(t, to, true, &new_name);
 	if (to_fd >= 0) {
-		linkat(from_fd, name, to_fd, new_name, 0);
+		link_over(t, from_fd, name, to_fd, new_name);
 		close(to_fd);
 	}
 	close(from_fd);
@@ -324,7 +337,7 @@ static void change_mode(struct tree *t, const char *const *a)
 	long fd = strtol(a[0], NULL, 10);
 
 	if (fd >= 0 && fd < MAX_FD && t->places[fd].file[0])
-		fchmodat(t->files, t->places[fd].file, (mode_t)strtol(a[1], NULL, 10) & 0777, 0);
+		check(t, fchmodat(t->files, t->places[fd].file, (mode_t)strtol(a[1], NULL, 10) & 0777, 0));
 }
 
 static void change_mode_at(struct tree *t, const char *const *a)
@@ -337,7 +350,7 @@ static void change_mode_at(struct tree *t, const char *const *a)
 	if (!resolve(t, a[0], a[1], path) || (fd = parent_of(t, path, false, &name)) < 0)
 		return;
 	if (!fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) && !S_ISLNK(st.st_mode))
-		fchmodat(fd, name, (mode_t)strtol(a[2], NULL, 10) & 0777, 0);
+		check(t, fchmodat(fd, name, (mode_t)strtol(a[2], NULL, 10) & 0777, 0));
 	close(fd);
 }
 
