@@ -2,7 +2,6 @@
 #include "shim/replay/watch.h"
 
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "logd/base/rawsys.h"
@@ -21,9 +20,9 @@ static __thread bool holds SR_INITIAL_EXEC;
 static const struct sr_watch_range *read_ranges(int fd, uint64_t n)
 {
 	const size_t bytes = n * sizeof(struct sr_watch_range);
-	void *p = sr_sys_mmap(sr_heap_place_mapping(bytes), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p = sr_watch_map(bytes);
 
-	if (sr_sys_is_error(p))
+	if (!p)
 		return NULL;
 	return sr_syscall(SYS_pread64, fd, SR_ARG(p), (long)bytes, sizeof(struct sr_watch_head), 0, 0) == (long)bytes ? p : NULL;
 }
@@ -99,7 +98,8 @@ bool sr_watch_start(int fd)
 		return false;
 	if (head.trial.length <= SR_WATCH_TRIAL_MOST)
 		sr_trial_start(&head.trial);
-	sr_watch_report_start(fd, head.trial.length);
+	if (!sr_watch_report_start(fd, head.trial.length))
+		return false;
 	sr_heap_on_mapping_end(forget_pages);
 	sr_watch_access_start(&(struct sr_watch_access_user){.take = take_access, .unseen = take_unseen});
 	sr_watch_on = true;

@@ -47,7 +47,7 @@ void sr_watch_unlock(void)
 
 /* ---------------------------------------------------------------------- the table */
 
-static void *map(size_t bytes)
+void *sr_watch_map(size_t bytes)
 {
 	void *p = sr_sys_mmap(sr_heap_place_mapping(bytes), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -89,10 +89,10 @@ bool sr_watch_pages_start(const struct sr_watch_range *ranges, uint64_t n)
 	table.ranges_n = n;
 	table.changes = UINT64_MAX;
 	room = count_pages();
-	copies = map(room * SR_WATCH_PAGE);
-	older = map(room * SR_WATCH_PAGE);
-	table.pages = map(room * sizeof(*table.pages));
-	table.listed = map(room * sizeof(struct sr_watched *));
+	copies = sr_watch_map(room * SR_WATCH_PAGE);
+	older = sr_watch_map(room * SR_WATCH_PAGE);
+	table.pages = sr_watch_map(room * sizeof(*table.pages));
+	table.listed = sr_watch_map(room * sizeof(struct sr_watched *));
 	if (!table.pages || !table.listed || !copies || !older)
 		return false;
 	for (uint64_t i = 0; i < n; i++)

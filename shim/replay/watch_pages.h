@@ -42,6 +42,9 @@ struct sr_watched {
 void sr_watch_lock(void);
 void sr_watch_unlock(void);
 
+/* Memory for a watched replay, zeros, before the program runs; NULL: there is none. */
+void *sr_watch_map(size_t bytes);
+
 /* Before the program runs.  The ranges stay.  False: there is no memory. */
 bool sr_watch_pages_start(const struct sr_watch_range *ranges, uint64_t n);
 

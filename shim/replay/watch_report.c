@@ -2,11 +2,9 @@
 #include "shim/replay/watch_report.h"
 
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "logd/base/rawsys.h"
-#include "shim/memory/heap.h"
 #include "shim/replay/trial.h"
 
 #define RECENT 256
@@ -25,11 +23,16 @@ struct at {
 	uint64_t pc, address;
 };
 
+/* Mapped where they are needed, since the library's image must be small (tests/unit/shim/image.py). */
+struct tables {
+	struct recent recent[RECENT]; /* reported, by hash */
+	struct at last[RECENT];       /* of an instruction what it loaded last, by hash */
+};
+
 static struct {
 	int fd;
 	bool is_trial;
-	struct recent recent[RECENT]; /* reported, by hash */
-	struct at last[RECENT];       /* of an instruction what it loaded last, by hash */
+	struct tables *tables;
 	uint64_t event;
 	uint64_t calls; /* that brought something: no polls in vain, no clocks */
 } reports;
@@ -68,7 +71,7 @@ static uint64_t hash(uint64_t x)
 /* The instruction has loaded nothing else since it last loaded this. */
 static bool is_again(const struct sr_watch_access *a)
 {
-	struct at *last = &reports.last[hash(a->pc)];
+	struct at *last = &reports.tables->last[hash(a->pc)];
 	const bool is = last->pc == a->pc && last->address == a->address;
 
 	*last = (struct at){a->pc, a->address};
@@ -105,7 +108,7 @@ static bool is_poll(const struct sr_watched *p, struct recent *r, const struct s
 /* Was the same access reported since the last event?  Then nothing has come between the two. */
 static bool is_recent(const struct sr_watched *p, const struct sr_watch_access *a)
 {
-	struct recent *r = &reports.recent[hash(a->pc * 31 + a->address)];
+	struct recent *r = &reports.tables->recent[hash(a->pc * 31 + a->address)];
 	const bool same = is_same(&r->a, a);
 
 	if (a->kind == SR_WATCH_LOAD && is_poll(p, r, a, same))
@@ -154,8 +157,10 @@ void sr_watch_call_brings(void)
 	reports.calls++;
 }
 
-void sr_watch_report_start(int fd, bool is_trial)
+bool sr_watch_report_start(int fd, bool is_trial)
 {
 	reports.fd = fd;
 	reports.is_trial = is_trial;
+	reports.tables = sr_watch_map(sizeof(*reports.tables));
+	return reports.tables;
 }

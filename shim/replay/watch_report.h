@@ -14,8 +14,8 @@
 #include "replay/abi/watch.h"
 #include "shim/replay/watch_pages.h"
 
-/* Before the program runs.  is_trial: only that a load waits is written. */
-void sr_watch_report_start(int fd, bool is_trial);
+/* Before the program runs.  is_trial: only that a load waits is written.  false: no memory. */
+bool sr_watch_report_start(int fd, bool is_trial);
 
 /* Something comes between the accesses before and those behind: a call, or values of peers. */
 void sr_watch_event(void);
