@@ -17,6 +17,12 @@ enum {
 	SR_OP_IMMEDIATE = 1 << 6, /* has immediate data, or in their place a key to invalidate */
 };
 
+/* enum ibv_wr_opcode and ibv_wc_opcode of rdma-core 46 and later: what was written to the peer's memory has reached a domain of it. */
+enum {
+	SR_WR_FLUSH = 14,
+	SR_WC_FLUSH = 8,
+};
+
 /* A set of SR_OP_*; 0: the opcode is not known. */
 static inline unsigned sr_op(uint32_t opcode)
 {
@@ -63,6 +69,8 @@ static inline enum ibv_wc_opcode sr_op_completes_as(uint32_t opcode)
 		return IBV_WC_TSO;
 	case IBV_WR_ATOMIC_WRITE:
 		return IBV_WC_ATOMIC_WRITE;
+	case SR_WR_FLUSH:
+		return (enum ibv_wc_opcode)SR_WC_FLUSH;
 	default:
 		return IBV_WC_SEND;
 	}

@@ -194,12 +194,11 @@ static bool sends_message(enum sr_call_number n)
 	return n == SR_CALL_wr_send || n == SR_CALL_wr_send_imm || n == SR_CALL_wr_send_inv || n == SR_CALL_wr_rdma_write_imm;
 }
 
-/* Serves many builders; bindings, local invalidations and TSO sends need no CLOCK. */
+/* Serves many builders; bindings, local invalidations, TSO sends and flushes need no CLOCK. */
 uint64_t sr_invoke_wr_send(const struct sr_call_desc *d, uint64_t *a)
 {
 	enum sr_call_number n = sr_call_number(d);
-	bool is_local =
-	    n == SR_CALL_wr_bind_mw || n == SR_CALL_wr_local_inv || n == SR_CALL_wr_send_tso;
+	bool is_local = n == SR_CALL_wr_bind_mw || n == SR_CALL_wr_local_inv || n == SR_CALL_wr_send_tso || n == SR_CALL_wr_flush;
 
 	return build(d, a, SR_WQE_SOURCE, is_local ? IBV_WR_LOCAL_INV : sends_message(n) ? IBV_WR_SEND : IBV_WR_RDMA_WRITE);
 }

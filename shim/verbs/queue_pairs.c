@@ -136,8 +136,12 @@ uint64_t sr_invoke_create_qp(const struct sr_call_desc *d, uint64_t *a)
 	return (uintptr_t)qp;
 }
 
-/* IBV_QP_EX_WITH_FLUSH of rdma-core 46: what wr_flush posts would not be seen. */
-#define WITH_FLUSH (1u << 11)
+/* IBV_QP_EX_WITH_FLUSH of rdma-core 46.  A build with older headers has no wr_flush: what that posts would not be seen. */
+#ifdef SR_HAS_WR_FLUSH
+#define UNKNOWN_FLUSH 0u
+#else
+#define UNKNOWN_FLUSH (1u << 11)
+#endif
 
 static bool refuses_flush(void)
 {
@@ -161,7 +165,7 @@ uint64_t sr_invoke_create_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 	struct room room;
 	struct ibv_qp *qp;
 
-	if (ops & WITH_FLUSH && refuses_flush())
+	if (ops & UNKNOWN_FLUSH && refuses_flush())
 		return 0;
 	if (builds && may_have_clocks(attr->qp_type, &attr->cap))
 		attr->send_ops_flags |=

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "logd/base/opcodes.h"
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/log/schema.h"
 #include "shim/core/call.h"
@@ -35,6 +36,7 @@ static const struct {
     {CALL(wr_send_tso), SR_WHAT_BUILD_PLAIN, IBV_WR_TSO},
     {CALL(wr_local_inv), SR_WHAT_BUILD_PLAIN, IBV_WR_LOCAL_INV},
     {CALL(wr_bind_mw), SR_WHAT_BUILD_PLAIN, IBV_WR_BIND_MW},
+    {CALL(wr_flush), SR_WHAT_BUILD_PLAIN, SR_WR_FLUSH},
     {CALL(wr_rdma_write), SR_WHAT_BUILD_REMOTE, IBV_WR_RDMA_WRITE},
     {CALL(wr_rdma_write_imm), SR_WHAT_BUILD_REMOTE, IBV_WR_RDMA_WRITE_WITH_IMM},
     {CALL(wr_rdma_read), SR_WHAT_BUILD_REMOTE, IBV_WR_RDMA_READ},

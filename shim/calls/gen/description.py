@@ -104,7 +104,7 @@ ORDERS = {
     'none': '0', 'entry': 'SR_ORDER_ENTRY', 'return': 'SR_ORDER_RETURN',
     'both': 'SR_ORDER_ENTRY | SR_ORDER_RETURN',
 }
-VALUED = ('fd', 'when', 'also', 'order', 'idle', 'invoke', 'quick', 'replayed')
+VALUED = ('fd', 'when', 'also', 'order', 'idle', 'invoke', 'quick', 'replayed', 'defined')
 PLAIN = ('any', 'output', 'children', 'thread', 'submits', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'exposes', 'unexposes', 'posts', 'polls', 'variadic', 'opaque', 'receives', 'pauses', 'read')
 
 DEF_PATH = 'calls.def'

@@ -91,6 +91,13 @@ def holder(call):
     return n, 'offsetof(%s, %s)' % (call.params[n][0].rstrip('* '), member) if member else '-1'
 
 
+def where_defined(call, lines, others=()):
+    """The lines, for the compiler where it has the macro that the call's entry names."""
+    if 'defined' not in call.attrs:
+        return list(lines)
+    return ['#ifdef ' + call.attrs['defined'], *lines] + (['#else', *others] if others else []) + ['#endif']
+
+
 def source_of(call):
     """How the call finds the real function."""
     source = '\t\t.source = SR_SOURCE_%s,' % call.lib.upper()
@@ -99,7 +106,7 @@ def source_of(call):
                  '\t\t.op_offset = offsetof(%s, %s),' % (CONTAINERS[call.lib], call.op)]
         if not call.answer:
             lines.append('\t\t.holder_arg = %d, .holder_member = %s,' % holder(call))
-        return lines
+        return where_defined(call, lines, ['\t\t.source = SR_SOURCE_SHIM,'])
     if call.lib in NO_WRAPPER:
         return [source]
     version = '"%s"' % call.version if call.version else 'NULL'
@@ -175,7 +182,9 @@ def emit_numbers(calls):
 
 def emit_operations(calls):
     out = ['/* Made by gencalls.py from calls.def: SR_OP(kind, struct, field) for each. */']
-    out += ['SR_OP(%s, %s, %s)' % (c.lib.upper(), CONTAINERS[c.lib], c.op) for c in calls.values() if c.op]
+    for c in calls.values():
+        if c.op:
+            out += where_defined(c, ['SR_OP(%s, %s, %s)' % (c.lib.upper(), CONTAINERS[c.lib], c.op)])
     return '\n'.join(out) + '\n'
 
 

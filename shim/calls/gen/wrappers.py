@@ -2,7 +2,7 @@
 """Emits wrappers.gen.c: the functions that replace the real ones, and sr_calls[]."""
 from .codec import UNIONS
 from .description import CONTAINERS, NO_WRAPPER
-from .table import emit_table, system_calls
+from .table import emit_table, system_calls, where_defined
 
 
 def is_exported(call):
@@ -121,12 +121,14 @@ def emit(calls):
     out += ['/* A narrow argument is widened as the ABI leaves its upper bits undefined. */', '']
     for call in calls.values():
         if call.lib not in NO_WRAPPER:
-            emit_wrapper(call, out)
+            wrapper = []
+            emit_wrapper(call, wrapper)
+            out += where_defined(call, wrapper)
     out.append('/* A wrapper has the prototype of the pointer that it replaces. */')
     for call in calls.values():
         if call.op:
-            out.append('_Static_assert(__builtin_types_compatible_p(__typeof__(&op_%s), '
-                       '__typeof__(((%s *)0)->%s)), "%s");'
-                       % (call.name, CONTAINERS[call.lib], call.op, call.name))
+            out += where_defined(call, ['_Static_assert(__builtin_types_compatible_p(__typeof__(&op_%s), '
+                                        '__typeof__(((%s *)0)->%s)), "%s");'
+                                        % (call.name, CONTAINERS[call.lib], call.op, call.name)])
     emit_table(calls, out)
     return '\n'.join(out) + '\n'

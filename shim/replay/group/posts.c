@@ -213,6 +213,7 @@ static const struct builder builders[SR_CALL_COUNT] = {
     [SR_CALL_wr_atomic_write] = {true, IBV_WR_RDMA_WRITE, .remote_addr = 2, .inlined = 3},
     [SR_CALL_wr_local_inv] = {true, IBV_WR_LOCAL_INV},
     [SR_CALL_wr_bind_mw] = {true, IBV_WR_BIND_MW},
+    [SR_CALL_wr_flush] = {true, SR_WR_FLUSH},
 };
 
 static void append_to_batch(struct sr_request_qp *q, struct sr_request *r)

@@ -170,6 +170,18 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, 
 			 sd_append_inline(local->shared, building(local), word, sizeof(uint64_t)));
 }
 
+#ifdef SR_HAS_WR_FLUSH
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t length, uint8_t type, uint8_t level)
+{
+	struct sd_send *s = build(ex, SD_WR_FLUSH);
+
+	s->rkey = rkey;
+	s->remote_addr = addr;
+	s->flush_length = level == IBV_FLUSH_RANGE ? length : 0;
+	s->flush_access = type & IBV_FLUSH_PERSISTENT ? SD_ACCESS_FLUSH_PERSISTENT : SD_ACCESS_FLUSH_GLOBAL;
+}
+#endif
+
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	struct sd_local_qp *local = local_of(ex);
@@ -255,6 +267,10 @@ void sd_qp_add_builders(struct sd_local_qp *local)
 		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	if (wanted & IBV_QP_EX_WITH_ATOMIC_WRITE)
 		ex->wr_atomic_write = wr_atomic_write;
+#ifdef SR_HAS_WR_FLUSH
+	if (wanted & IBV_QP_EX_WITH_FLUSH)
+		ex->wr_flush = wr_flush;
+#endif
 	if (wanted & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
 }

@@ -22,6 +22,17 @@
 
 #include <infiniband/verbs.h>
 
+/* What newer headers name IBV_WR_FLUSH, IBV_WC_FLUSH, IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT, IBV_QP_EX_WITH_FLUSH. */
+#define SD_WR_FLUSH		   14
+#define SD_WC_FLUSH		   8
+#define SD_ACCESS_FLUSH_GLOBAL     (1u << 8)
+#define SD_ACCESS_FLUSH_PERSISTENT (1u << 9)
+#ifdef SR_HAS_WR_FLUSH
+#define SD_EX_WITH_FLUSH (1u << 11)
+#else
+#define SD_EX_WITH_FLUSH 0u
+#endif
+
 #define SD_PAGE        4096ul
 #define SD_MAX_WR      16384
 #define SD_MAX_SGE     16
@@ -125,6 +136,10 @@ struct sd_send {
 			uint64_t bind_addr, bind_length;
 			uint32_t bind_key, bind_access; /* of the region */
 			uint32_t bind_new;              /* key of the memory window */
+		};
+		struct {
+			uint64_t flush_length;
+			uint32_t flush_access; /* that the region must have */
 		};
 		union ibv_gid dgid; /* UD */
 	};

@@ -146,7 +146,7 @@ static bool is_supported(const struct ibv_qp_init_attr_ex *attr)
 		    IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                 \
 		    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |               \
 		    IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV |                        \
-		    IBV_QP_EX_WITH_ATOMIC_WRITE))
+		    IBV_QP_EX_WITH_ATOMIC_WRITE | SD_EX_WITH_FLUSH))
 
 static uint64_t send_operations(const struct ibv_qp_init_attr_ex *attr)
 {

@@ -16,7 +16,7 @@
 	 IBV_ACCESS_ZERO_BASED)
 #define ALL_ACCESS                                                                                 \
 	(IBV_ACCESS_LOCAL_WRITE | WINDOW_ACCESS | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB |        \
-	 IBV_ACCESS_RELAXED_ORDERING)
+	 IBV_ACCESS_RELAXED_ORDERING | SD_ACCESS_FLUSH_GLOBAL | SD_ACCESS_FLUSH_PERSISTENT)
 
 /* ------------------------------------------------------------------- keys */
 

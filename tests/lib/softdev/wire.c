@@ -14,7 +14,7 @@
 
 static enum ibv_wc_opcode completed(enum ibv_wr_opcode opcode)
 {
-	switch (opcode) {
+	switch ((int)opcode) {
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		return IBV_WC_RDMA_WRITE;
@@ -30,6 +30,8 @@ static enum ibv_wc_opcode completed(enum ibv_wr_opcode opcode)
 		return IBV_WC_BIND_MW;
 	case IBV_WR_LOCAL_INV:
 		return IBV_WC_LOCAL_INV;
+	case SD_WR_FLUSH:
+		return (enum ibv_wc_opcode)SD_WC_FLUSH;
 	default:
 		return IBV_WC_SEND;
 	}
@@ -507,6 +509,16 @@ static int execute_atomic_write(struct sd_qp *qp, struct sd_send *s, struct sd_q
 	return execute_write(qp, s, peer, now);
 }
 
+/* What was written before is there already. */
+static int execute_flush(struct sd_qp *qp, struct sd_send *s, struct sd_qp *peer)
+{
+	static struct sd_spans there;
+
+	if (!remote(&there, s, peer, s->flush_length, (int)s->flush_access))
+		return refuse(qp, peer, IBV_WC_REM_ACCESS_ERR);
+	return IBV_WC_SUCCESS;
+}
+
 /* Returns a completion status, or WAIT. */
 static int execute(struct sd_qp *qp, struct sd_send *s, uint64_t now)
 {
@@ -523,7 +535,7 @@ static int execute(struct sd_qp *qp, struct sd_send *s, uint64_t now)
 	peer = peer_of(qp, s, now, &status);
 	if (!peer)
 		return status;
-	switch (s->opcode) {
+	switch ((int)s->opcode) {
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:
 	case IBV_WR_SEND_WITH_INV:
@@ -535,6 +547,8 @@ static int execute(struct sd_qp *qp, struct sd_send *s, uint64_t now)
 		return execute_atomic_write(qp, s, peer, now);
 	case IBV_WR_RDMA_READ:
 		return execute_read(qp, s, peer);
+	case SD_WR_FLUSH:
+		return execute_flush(qp, s, peer);
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		return execute_atomic(qp, s, peer);
