@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "logd/base/checksum.h"
@@ -114,10 +115,45 @@ static bool enter_user_namespace(void)
 	       write_text("/proc/self/uid_map", users) && write_text("/proc/self/gid_map", groups);
 }
 
+/* Goes to the root of the mount namespace, from below another one. */
+static bool leave_root(int root)
+{
+	struct stat here, above;
+
+	if (chroot("/proc") || fchdir(root))
+		return false;
+	do
+		if (stat(".", &here) || chdir("..") || stat(".", &above))
+			return false;
+	while (here.st_ino != above.st_ino || here.st_dev != above.st_dev);
+	return !chroot(".");
+}
+
+/* In a chroot, whose root need not be a mount. */
+static bool make_all_private_from_above(void)
+{
+	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), error;
+	bool done = root >= 0 && here >= 0 && leave_root(root) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+
+	error = errno;
+	done = root >= 0 && here >= 0 && !fchdir(root) && !chroot(".") && !fchdir(here) && done;
+	if (root >= 0)
+		close(root);
+	if (here >= 0)
+		close(here);
+	errno = error;
+	return done;
+}
+
+/* What is mounted in this namespace is seen in no other one. */
+static bool make_mounts_private(void)
+{
+	return !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) || (errno == EINVAL && make_all_private_from_above());
+}
+
 static bool enter_namespace(void)
 {
-	if ((unshare(CLONE_NEWNS) && !enter_user_namespace()) ||
-	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+	if ((unshare(CLONE_NEWNS) && !enter_user_namespace()) || !make_mounts_private())
 		return !sr_fail("the packed files cannot be put in their places, which takes a mount "
 				"namespace (%s): allow user namespaces, or install the recorded files",
 				strerror(errno));

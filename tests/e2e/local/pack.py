@@ -169,6 +169,31 @@ def after_installations(tap, place):
     tap.ok(" exact" in err and not recorded[0] and (status, out) == recorded[:2], "so does what was mapped after a library was loaded", err)
 
 
+IN_CHROOT = """
+cd "$1" && shift && mkdir root || exit
+for name in /*; do
+    if [ -h "$name" ]; then cp -P "$name" root/
+    elif [ -d "$name" ]; then mkdir "root$name" && mount --rbind "$name" "root$name" || exit
+    fi
+done
+exec chroot root "$@"
+"""
+
+
+def in_a_chroot(tap, i, place):
+    """Whose root is no mount."""
+    within = ["unshare", "-m", "sh", "-c", IN_CHROOT, "sh"]
+    if subprocess.run(within + [tempfile.mkdtemp(dir=place), "true"], capture_output=True).returncode:
+        print("# no chroot here")
+        return
+    i.restore()
+    changed_library(i)
+    for options, what in (["--no-sandbox"], "without a sandbox"), ([], "in one"):
+        replayed = run(within + [tempfile.mkdtemp(dir=place), SREPLAY, "replay", "--timeout", "20", *options, i.trace], 60)
+        tap.ok(i.is_exact(replayed), "changed library: exact in a chroot, " + what, str(replayed))
+    i.restore()
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as place:
@@ -183,6 +208,7 @@ def main():
         status, out, _ = pack(i.trace)
         tap.ok(status == 0 and b" 0 files packed" in out, "packing it again adds nothing", out)
         after_changes(tap, i)
+        in_a_chroot(tap, i, place)
         trusted(tap, i, place)
         after_installations(tap, place)
     tap.finish()
