@@ -210,7 +210,7 @@ ROSTER = {
     "riostream": Pair(["riostream", "-p", "PORT", "-S", "1000", "-C", "20"],
                       ["riostream", "-p", "PORT", "-s", "127.0.0.1", "-S", "1000", "-C", "20"]),
     "cmtime": Pair(["cmtime", "-p", "PORT", "-c", "4"], ["cmtime", "-p", "PORT", "-s", "127.0.0.1", "-c", "4"]),
-    "qperf": Pair(["qperf", "-lp", "PORT"], ["qperf", "-lp", "PORT", "-t", "1", "-i", "1", "127.0.0.1", "rc_lat", "rc_rdma_write_bw", "tcp_lat"]),
+    "qperf": Pair(["qperf", "-lp", "PORT"], ["qperf", "-lp", "PORT", "-t", "1", "127.0.0.1", "rc_lat", "rc_rdma_write_bw", "tcp_lat", "quit"]),
     "rping": Pair(["rping", "-s", "-a", "127.0.0.1", "-p", "PORT", "-C", "5"], ["rping", "-c", "-a", "127.0.0.1", "-p", "PORT", "-C", "5"]),
 }
 ROSTER.update({program + "".join(options): perftest(program, *options) for program, options in (
