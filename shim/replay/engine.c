@@ -62,6 +62,7 @@ static bool comes_next(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
 	if (!t->started)
 		sr_replay_start_thread(t);
 	sr_replay_handlers_between(t);
+	sr_replay_pass_number(t);
 	is = is_next(t, n, a);
 	sr_leave(t, before);
 	return is;

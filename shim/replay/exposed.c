@@ -42,6 +42,14 @@ static const struct sr_exposed_event *next_event(struct sr_thread *t)
 	return &s->regions.event;
 }
 
+void sr_replay_pass_number(struct sr_thread *t)
+{
+	const struct sr_exposed_event *next = t->silent || t->ended ? NULL : next_event(t);
+
+	if (next && next->flags & SR_EXPOSED_MANY && !next->values_n && !next->protected_n)
+		t->stream->peeked = false;
+}
+
 /* Without the lock of the exposed regions, whose holder should not wait for a record either. */
 bool sr_replay_exposed_expected(void)
 {

@@ -225,6 +225,8 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 bool sr_replay_exposed_expected(void);
 uint64_t sr_replay_quiet_until(uint64_t fault);
 bool sr_replay_awaits_late(void);
+/* What only says how many accesses there were in front of the next call. */
+void sr_replay_pass_number(struct sr_thread *t);
 /*
  * The thread was stopped, and others have changed what it had open: if its next record is of its next access, that one comes to
  * it.  An instruction beside which the replay has a breakpoint is no probe any more.

@@ -43,6 +43,24 @@ os.wait()
 print(own[5], list(passed_on[:3]), sum(own))
 """
 
+# More than 65536 accesses, and then a mapping with no other call in front of it.
+MANY = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+def shared(fd):
+    return (ctypes.c_uint64 * 512).from_address(libc.mmap(None, ctypes.c_size_t(4096), 3, 1, fd, ctypes.c_long(0)))
+fds = [os.memfd_create("many") for i in range(2)]
+for fd in fds:
+    os.ftruncate(fd, 4096)
+first = shared(fds[0])
+for i in range(70000):
+    first[0] += 1
+second = shared(fds[1])
+second[0] = first[0] + 1
+print(first[0], second[0])
+"""
+
 # Nobody has stored there before, but a child does later.
 EMPTY = """
 import ctypes, mmap, os
@@ -129,6 +147,8 @@ def alone(tap, directory, source, name, has_run, counted, in_range):
 def new_memory(tap, directory):
     alone(tap, directory, OWN_SEGMENT, "a segment that nobody else can have is no exposed memory before a fork",
           lambda out: out.startswith(b"99 ") and b" 98, 0]" in out, r"(\d+) faults", lambda n: n < 3000)
+    alone(tap, directory, MANY, "a mapping comes right behind very many accesses to shared memory",
+          lambda out: out == b"70000 70001\n", r"(\d+) faults", lambda n: n > 65536)
     alone(tap, directory, EMPTY, "of new shared memory only what others store is recorded",
           lambda out: out == b"2093 2093 77\n", r"values that peers wrote \((\d+) bytes\)", lambda n: 1 < n < 4096)
 
