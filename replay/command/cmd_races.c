@@ -37,10 +37,10 @@ struct options {
 	enum sr_memory_model memory;
 	enum sr_race_predict predict;
 	unsigned int jobs;
-	bool no_loads, replays, hooks, notes, messages, consistency;
+	bool no_loads, replays, hooks, notes, messages, consistency, shared_is_seen;
 };
 
-enum { KEY_LOCAL = 256, KEY_MODEL, KEY_PREDICT, KEY_SUPPRESS, KEY_NOTES, KEY_JSON, KEY_MESSAGES, KEY_SC };
+enum { KEY_LOCAL = 256, KEY_MODEL, KEY_PREDICT, KEY_SUPPRESS, KEY_NOTES, KEY_JSON, KEY_MESSAGES, KEY_SC, KEY_SHARED };
 
 static const struct argp_option option_list[] = {
     {"model", KEY_MODEL, "MODEL", 0,
@@ -59,6 +59,10 @@ static const struct argp_option option_list[] = {
     {"group", 'g', "LIST", 0, "races in the memory of these ranks only, e.g. 0,2-5", 0},
     {"messages", KEY_MESSAGES, NULL, 0, "races of messages for the receives of one shared receive queue as well", 0},
     {"sc", KEY_SC, NULL, 0, "violations of sequential consistency as well: observed ones, and those that another run may have", 0},
+    {"shared-memory", KEY_SHARED, "WHAT", 0,
+     "what ranks that share memory may tell each other there: doubt (default): anything, so that no race is more than possible; seen: what "
+     "they found there, which is in the trace (an own spin lock that nobody ever waited for leaves nothing)",
+     0},
     {"notes", KEY_NOTES, NULL, 0, "print notes as well: flags, equal values, and what is only possible", 0},
     {"suppress", KEY_SUPPRESS, "FILE", 0, "leave out races whose places match a line of FILE", 0},
     {"jobs", 'j', "N", 0, "replay N ranks at once, and search in N threads (default: one for each CPU); what is found does not depend on it", 0},
@@ -128,6 +132,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_SC:
 		o->consistency = true;
+		return 0;
+	case KEY_SHARED:
+		if (strcmp(arg, "doubt") && strcmp(arg, "seen"))
+			argp_error(state, "--shared-memory=%s: expected doubt or seen", arg ? arg : "");
+		o->shared_is_seen = !strcmp(arg, "seen");
 		return 0;
 	case KEY_JSON:
 		if (arg) {
@@ -297,6 +306,20 @@ static int write_all(struct output *x)
 	return 0;
 }
 
+/* Most jobs on one host share memory, if only in the beginning, so that a user must know how to go on. */
+static void print_way_out(const struct output *x)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < x->r->n; i++)
+		n += x->r->races[i].doubts == SR_DOUBT_SHARED;
+	if (!n)
+		return;
+	printf("%" PRIu64 " of the notes would be more if the ranks shared no memory: record the job without (UCX: "
+	       "UCX_TLS=rc_verbs,ud_verbs,self)%s\n",
+	       n, x->o->shared_is_seen ? "" : ", or go by what they found there (--shared-memory=seen)");
+}
+
 static void print_totals(const struct output *x)
 {
 	const struct sr_race_run *run = &x->r->run;
@@ -308,6 +331,7 @@ static void print_totals(const struct output *x)
 	       x->o->common.dir, x->errors, x->warnings, x->notes,
 	       x->notes && !x->o->notes ? " (--notes prints them)" : "", x->r->accesses, run->requests, run->loads,
 	       run->stores);
+	print_way_out(x);
 	if (x->suppressed)
 		printf("%" PRIu64 " suppressed\n", x->suppressed);
 	if (x->o->consistency)
@@ -438,7 +462,8 @@ static int find(const struct options *o, struct sr_trace *t)
 				     .messages = o->messages,
 				     .results = &results,
 				     .threads = o->jobs,
-				     .consistency = o->consistency}};
+				     .consistency = o->consistency,
+				     .shared_is_seen = o->shared_is_seen}};
 	struct sr_error err;
 	int status = SR_EXIT_FAILED, ret;
 

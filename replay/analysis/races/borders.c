@@ -27,3 +27,12 @@ int sr_collect_unknown_value(struct sr_collect *c, uint32_t moment, size_t rank)
 		c->run->borders[c->run->borders_n - 1].is_value = true;
 	return err;
 }
+
+int sr_collect_shared_value(struct sr_collect *c, uint32_t moment, size_t rank)
+{
+	int err = sr_collect_border(c, moment, rank, true, false);
+
+	if (!err)
+		c->run->borders[c->run->borders_n - 1].is_shared = true;
+	return err;
+}

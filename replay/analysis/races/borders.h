@@ -8,6 +8,9 @@
 /* At this moment something outside of the recorded ranks was learned, or told.  0 or -ENOMEM. */
 int sr_collect_border(struct sr_collect *c, uint32_t moment, size_t rank, bool is_entry, bool is_socket);
 
+/* At this moment a value was found that may have come through memory that processes share.  0 or -ENOMEM. */
+int sr_collect_shared_value(struct sr_collect *c, uint32_t moment, size_t rank);
+
 /* At this moment a value was learned of which it is not known where it came from.  0 or -ENOMEM. */
 int sr_collect_unknown_value(struct sr_collect *c, uint32_t moment, size_t rank);
 

@@ -61,7 +61,7 @@ static void end(struct sr_collect *c)
 	sr_collect_end_requests(c);
 	sr_race_sockets_link(&c->sockets, c->m);
 	sr_collect_follow_cm(c);
-	c->run->shares_memory = c->sockets.shares_memory;
+	c->run->shares_memory = c->sockets.shares_memory && !c->how->shared_is_seen;
 	if (sr_collect_end_locks(c))
 		c->m->is_full = true;
 }

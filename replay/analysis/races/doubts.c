@@ -412,6 +412,8 @@ static uint16_t tell_entry(const struct sr_race_run *r, const struct sr_race_bor
 
 	if (e->is_value)
 		return SR_DOUBT_ORDER;
+	if (e->is_shared)
+		return SR_DOUBT_SHARED;
 	while (i && r->model.moments[r->calls[i - 1].moment].lane != e->rank)
 		i--;
 	*entry = (struct sr_race_entry){i ? &r->calls[i - 1] : NULL, e->rank, e->is_socket};

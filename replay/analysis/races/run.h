@@ -15,6 +15,7 @@ struct sr_race_border {
 	uint32_t moment, rank;
 	bool is_entry, is_socket;
 	bool is_value; /* a value of the recorded ranks, but it is not known which request left it */
+	bool is_shared; /* an entry: what another process's CPU may have stored in memory that they share */
 };
 
 /* A WRITE that a load has not found, since a later one was there: struct sr_race_skip. */
@@ -76,7 +77,7 @@ struct sr_race_run {
 	uint64_t certain, uncertain;        /* runs of bytes whose producer is known, and is not */
 	bool has_clocks;
 	uint64_t locks; /* found */
-	bool shares_memory; /* with processes that may tell each other things there */
+	bool shares_memory; /* with processes that may tell each other things there, unseen */
 };
 
 enum sr_race_predict {
@@ -107,6 +108,7 @@ struct sr_race_collecting {
 	bool no_loads;
 	bool messages; /* their order in shared receive queues is looked at */
 	bool consistency; /* is it looked at, too? */
+	bool shared_is_seen; /* in memory that processes share they tell each other no more than what they found there */
 	struct sr_race_watches *watches; /* NULL: nothing was watched */
 	void (*progress)(void *argument, uint64_t done, uint64_t size);
 	void *argument;

@@ -79,7 +79,10 @@ static int take_run(struct sr_collect *c, size_t rank, uint32_t reader, const st
 	/* Bytes of a page that was read as a whole are mostly as they were. */
 	if ((!found->n && !found->is_untouched) || !found->is_complete)
 		r->is_uncertain = true;
-	return !found->n && r->has_outside ? sr_collect_border(c, reader, rank, true, false) : 0;
+	if (!found->n && r->has_outside)
+		return sr_collect_border(c, reader, rank, true, false);
+	/* A value of memory that processes share is in the trace wherever one was found. */
+	return c->how->shared_is_seen && c->sockets.shares_memory && !found->is_certain ? sr_collect_shared_value(c, reader, rank) : 0;
 }
 
 static bool is_gather(const struct sr_value *v)

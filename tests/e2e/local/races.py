@@ -78,7 +78,7 @@ CONNECTIONS = {"ordered": NONE, "racing": {"data"}}
 ORDERS = {"relaxed-flag": ({"data"}, {"data"}), "relaxed-flag-late": ({"data"}, {"data"}), "relaxed-completion": (NONE, NONE), "strict-flag": (NONE, {"data"}),
           "in-order-flag": (NONE, NONE), "relaxed-twice": ({"data"}, {"data"}), "relaxed-twice-completion": (NONE, NONE),
           "strict-twice": (NONE, NONE), "messages-racing": ({"message"}, {"message"}), "messages-flag": (NONE, NONE), "messages-at-once": (NONE, NONE), "messages-to-one-buffer": (NONE, NONE),
-          "messages-to-one-buffer-racing": ({"message", "in-flight"}, {"message", "in-flight"}), "own-segment": ({"data"}, {"data"}), "shared-segment": (NONE, NONE),
+          "messages-to-one-buffer-racing": ({"message", "in-flight"}, {"message", "in-flight"}), "own-segment": ({"data"}, {"data"}), "shared-segment": (NONE, NONE), "shared-flag": (NONE, NONE),
           "annotated-nothing": ({"data"}, {"data"}), "annotated-lock": (NONE, NONE), "annotated-two-locks": ({"data"}, {"data"}),
           "annotated-barrier": (NONE, NONE), "annotated-benign": (NONE, NONE)}
 # --sc: what keeps apart the accesses of the first thread of a cycle that another run may have, with --model=device, and iba; none: there is none.
@@ -189,6 +189,19 @@ def fetches(tap, directory, name):
     tap.ok(right, "fetched, %s: %s" % (name, ", ".join(FETCHES[name]) or "none"), "%s\n%s" % (status, loud))
 
 
+def shared_memory(tap, name, trace):
+    """What ranks that share memory may tell each other there: anything, or what they found."""
+    reason, expected = "memory that they share", {"data"} if name == "shared-segment" else NONE
+    notes = find(trace)[1] or []
+    tap.ok([r for r in notes if r["class"] == "data" and reason in " ".join(r["reasons"])], "%s: the race is possible" % name, notes)
+    out = run([SREPLAY, "races", trace], SECONDS)[1].decode()
+    tap.ok("would be more if the ranks shared no memory" in out and "--shared-memory=seen" in out, "... and what would make it more is said", out)
+    loud, notes, status = find(trace, "--shared-memory=seen")
+    tap.ok(loud is not None and {r["class"] for r in loud} == expected, "... by what was found there: %s" % (", ".join(expected) or "none"),
+           "%s %s" % (status, loud))
+    tap.ok(expected or [r for r in notes if r["class"] == "data" and r["evidence"] == "possible" and r["reasons"]], "... and why", notes)
+
+
 def orders(tap, directory, name):
     trace, failed = record(directory, "orders " + name, 3)
     for model, expected in zip(("device", "iba"), ORDERS[name]):
@@ -200,6 +213,8 @@ def orders(tap, directory, name):
     if name == "annotated-benign":
         notes = find(trace)[1]
         tap.ok([r for r in notes or [] if r["class"] in ("data", "same-value") and "do no harm" in " ".join(r["reasons"])], "what is benign is a note, with the reason", notes)
+    if name.startswith("shared-"):
+        shared_memory(tap, name, trace)
     if name == "messages-racing":
         loud, notes, status = find(trace)
         tap.ok(loud == [] and "message" not in {r["class"] for r in notes}, "messages are looked at with --messages only", "%s %s" % (loud, notes))

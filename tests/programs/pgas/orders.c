@@ -11,6 +11,7 @@
  * sreplay/annotate.h; a "segment" is memory that a rank made for itself, or that all ranks share.  "sc" is what sequential consistency is lost by, or kept.
  */
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -478,7 +479,7 @@ static int make_segment(void)
 	return id;
 }
 
-static void attach(int id)
+static void *attached(int id)
 {
 	void *p = shmat(id, NULL, 0);
 
@@ -486,7 +487,12 @@ static void attach(int id)
 		pgas_fail("cannot attach a segment");
 	pgas_barrier();
 	shmctl(id, IPC_RMID, NULL);
-	shmdt(p);
+	return p;
+}
+
+static void attach(int id)
+{
+	shmdt(attached(id));
 }
 
 /* Each rank makes some for itself, as a library does that wants to know whether it can. */
@@ -505,8 +511,8 @@ static void own_segment(void)
 	write_both();
 }
 
-/* The ranks may order their writes by what they store there. */
-static void shared_segment(void)
+/* Rank 0's, as all ranks know it. */
+static int common_segment(void)
 {
 	int id = is(0) ? make_segment() : 0;
 
@@ -518,8 +524,32 @@ static void shared_segment(void)
 		pgas_wait_for(&shared->told, 1);
 		id = (int)shared->key;
 	}
-	attach(id);
+	return id;
+}
+
+/* The ranks may order their writes by what they store there. */
+static void shared_segment(void)
+{
+	attach(common_segment());
 	write_both();
+}
+
+/* They do. */
+static void shared_flag(void)
+{
+	_Atomic uint64_t *flag = attached(common_segment());
+
+	pgas_barrier();
+	while (is(1) && !atomic_load(flag))
+		;
+	if (!is(OWNER)) {
+		pgas_put(OWNER, &shared->x, &(uint64_t){(uint64_t)pgas.rank + 1}, 8);
+		pgas_quiet();
+	}
+	if (is(0))
+		atomic_store(flag, 1);
+	pgas_barrier();
+	shmdt((void *)flag);
 }
 
 /* ---------------------------------------------------------------------- all */
@@ -540,6 +570,7 @@ static const struct pgas_case cases[] = {
     {"messages-at-once", messages_at_once},
     {"own-segment", own_segment},
     {"shared-segment", shared_segment},
+    {"shared-flag", shared_flag},
     {"annotated-nothing", annotated_nothing},
     {"annotated-lock", annotated_lock},
     {"annotated-two-locks", annotated_two_locks},
