@@ -319,6 +319,7 @@ struct sr_heap_payload {
 #define SR_EXPOSED_LANDING   2048u /* with record --order: nothing is left out, as requests landed while it was copied */
 #define SR_EXPOSED_BEHIND    4096u /* found behind the access, as the pages that it had open were protected again */
 #define SR_EXPOSED_WRITTEN   8192u /* values in no exposed region are what other processes wrote by process_vm_writev */
+#define SR_EXPOSED_AFTER_TICK 16384u /* the first access behind a tick that protected pages */
 #define SR_EXPOSED_FURTHER(flags) ((flags) >> 16)
 
 /*

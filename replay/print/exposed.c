@@ -55,6 +55,7 @@ static void print_flags(json_t *v, uint32_t flags)
 	    {SR_EXPOSED_MANY, "many"},            {SR_EXPOSED_SNAPSHOT, "snapshot"},
 	    {SR_EXPOSED_FILLED, "filled"},           {SR_EXPOSED_LANDING, "landing"},
 	    {SR_EXPOSED_BEHIND, "behind"},           {SR_EXPOSED_WRITTEN, "written"},
+	    {SR_EXPOSED_AFTER_TICK, "after_tick"},
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)

@@ -162,10 +162,38 @@ static void tell_accessed(const ucontext_t *uc, uintptr_t addr, const struct ins
 /* Loads from a hidden snapshot that are watched; then it is shown. */
 #define WATCHED_MAX 250
 
+static bool is_whole_load(const struct insn *insn)
+{
+	return is_within(insn) && (is_word(insn) || insn->class == INSN_VECTOR_LOAD);
+}
+
+/* The load finds what the program knows already.  It has no number.  False: the frame does not have the register. */
+static bool load_known(ucontext_t *uc, const struct insn *insn)
+{
+	char now[VECTOR_MAX];
+
+	memcpy(now, shadow_of(insn->address), insn->size);
+	if (insn->class != INSN_VECTOR_LOAD)
+		finish_load(uc, insn, word_load(now, insn->size));
+	else if (vector_put(uc, insn->reg, now, insn->size, insn->vex))
+		uc->uc_mcontext.gregs[REG_RIP] += insn->length;
+	else
+		return false;
+	return true;
+}
+
+/* A replay's tick interrupts a loop elsewhere: the thread comes to another load first, which came before the tick when recorded. */
+static bool is_done_before_tick(ucontext_t *uc, const struct page *p, const struct insn *insn)
+{
+	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+
+	return hooks.is_before_tick && p->shadow_valid && is_whole_load(insn) &&
+	       hooks.is_before_tick(exposed_self.fault + 1, pc, insn->address) && load_known(uc, insn);
+}
+
 /* The page is a snapshot: where nobody watches, the load does not fault.  It has no number. */
 static void load_hidden(ucontext_t *uc, uintptr_t addr, struct page *p)
 {
-	char now[VECTOR_MAX];
 	struct insn insn;
 
 	find_instruction(uc, p, false, &insn);
@@ -176,18 +204,13 @@ static void load_hidden(ucontext_t *uc, uintptr_t addr, struct page *p)
 		return;
 	}
 	/* A sum of numbers, for example. */
-	if (!is_within(&insn) || !(is_word(&insn) || insn.class == INSN_VECTOR_LOAD)) {
+	if (!is_whole_load(&insn)) {
 		page_show_hidden(addr & PAGE_MASK);
 		if (hooks.step)
 			hooks.step(uc, addr & PAGE_MASK);
 		return;
 	}
-	memcpy(now, shadow_of(insn.address), insn.size);
-	if (insn.class != INSN_VECTOR_LOAD)
-		finish_load(uc, &insn, word_load(now, insn.size));
-	else if (vector_put(uc, insn.reg, now, insn.size, insn.vex))
-		uc->uc_mcontext.gregs[REG_RIP] += insn.length;
-	else
+	if (!load_known(uc, &insn))
 		page_show_unwatched(addr & PAGE_MASK);
 }
 
@@ -429,6 +452,8 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	/* Not with pages open. */
 	if (!begun && has_yielded_again(uc))
 		return;
+	if (!write && is_done_before_tick(uc, p, &insn))
+		return;
 	renew(p);
 	exposed_self.accesses_n++;
 	counts.faults++;
@@ -441,6 +466,9 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	event_begin(++exposed_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], addr);
 	replay_values();
 	announced_take();
+	if (exposed_self.after_tick)
+		event_flag(SR_EXPOSED_AFTER_TICK);
+	exposed_self.after_tick = false;
 	/* A store to a suspended page of this thread leaves its state as it is. */
 	if (is_suspended(p) && !(write && is_mine(p)))
 		page_protect(user);

@@ -76,6 +76,7 @@ NO_VECTORS static inline void begin_counting(void)
 	exposed_self.fault = 0;
 	exposed_self.quiet_until = 0;
 	exposed_self.yields = 0;
+	exposed_self.after_tick = false;
 	exposed_self.accesses = 0;
 	exposed_self.accessed = 0;
 }

@@ -101,7 +101,7 @@ uint32_t ticks_since_access(void)
 /* moved: it has executed something since the last tick. */
 static void look(struct exposed_thread *t, const ucontext_t *uc, bool moved)
 {
-	bool loops = false;
+	bool loops = false, shown;
 
 	if (is_early(t)) {
 		t->stalls = 0;
@@ -110,7 +110,10 @@ static void look(struct exposed_thread *t, const ucontext_t *uc, bool moved)
 		event_begin(t->fault, SR_EXPOSED_TICK | SR_EXPOSED_STALLED, 0, 0);
 		/* A replay that only computes takes as long as the recording, or a little longer. */
 		event_ticks(loops ? t->stalls : t->stalls / 2);
-		counts.ticks += show_changes(loops) || !hooks.recorded;
+		shown = show_changes(loops);
+		/* A replay interrupts the loop elsewhere, and comes to another load first. */
+		t->after_tick |= shown;
+		counts.ticks += shown || !hooks.recorded;
 		event_end();
 		exposed_unlock(NULL);
 	}

@@ -537,6 +537,7 @@ void sr_replay_start(void)
 	    .expected = sr_replay_exposed_expected,
 	    .quiet_until = sr_replay_quiet_until,
 	    .awaits_late = sr_replay_awaits_late,
+	    .is_before_tick = sr_replay_is_before_tick,
 	    .accessed = sr_replay_page->watch_fd >= 0 ? sr_watch_accessed : NULL,
 	    .unwatched = sr_replay_page->watch_fd >= 0 ? sr_watch_unwatched : NULL,
 	    .step = sr_replay_page->watch_fd >= 0 ? sr_watch_step : NULL,

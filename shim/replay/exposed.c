@@ -141,16 +141,42 @@ uint64_t sr_replay_quiet_until(uint64_t fault)
 	return until < fault + QUIET_MAX ? until : fault + QUIET_MAX;
 }
 
+/* The event that comes next; NULL: something else does. */
+static const struct sr_exposed_event *peek_event(struct sr_thread *t)
+{
+	return t->started && !t->silent && !t->ended && !sr_trial_has_begun() ? next_event(t) : NULL;
+}
+
 bool sr_replay_awaits_late(void)
 {
 	const uint32_t late = SR_EXPOSED_TICK | SR_EXPOSED_WRITTEN;
-	struct sr_thread *t = &sr_self;
-	enum sr_heap before = sr_enter(t);
-	const struct sr_exposed_event *next = t->started && !t->silent && !t->ended && !sr_trial_has_begun() ? next_event(t) : NULL;
+	enum sr_heap before = sr_enter(&sr_self);
+	const struct sr_exposed_event *next = peek_event(&sr_self);
 	bool awaits = next && (next->flags & late) == late;
 
-	sr_leave(t, before);
+	sr_leave(&sr_self, before);
 	return awaits;
+}
+
+/* With --order the trace has only the page of the address that was accessed. */
+static bool is_page_alone(const struct sr_exposed_event *e)
+{
+	return e->addr && e->addr % PAGE == 0;
+}
+
+/* One turn of a loop has fewer loads than this.  A thread that only computes may never come back to that load. */
+#define TURN_MAX 4096
+
+bool sr_replay_is_before_tick(uint64_t fault, uintptr_t pc, uintptr_t addr)
+{
+	enum sr_heap before = sr_enter(&sr_self);
+	const struct sr_exposed_event *next = peek_event(&sr_self);
+	bool is = next && next->flags & SR_EXPOSED_AFTER_TICK && next->fault == fault &&
+		  (next->pc != pc || (is_page_alone(next) ? (next->addr ^ addr) >> 12 : next->addr != addr)) &&
+		  sr_self.stream->before_tick++ < TURN_MAX;
+
+	sr_leave(&sr_self, before);
+	return is;
 }
 
 /* Values that the record lacks come from the members that wrote them; then they are what was found. */
@@ -184,12 +210,6 @@ static void fill_left_out(struct sr_thread *t, const struct sr_exposed_event *e)
 		sr_sums_received(sr_checksum(values[i].data, values[i].length, 0));
 		sr_produced_keep(t, values[i].data, values[i].length);
 	}
-}
-
-/* With --order the trace has only the page of the address that was accessed. */
-static bool is_page_alone(const struct sr_exposed_event *e)
-{
-	return e->addr && e->addr % PAGE == 0;
 }
 
 /*
@@ -244,6 +264,7 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 		*e = *next;
 		t->stream->peeked = false;
 		t->stream->vain = 0;
+		t->stream->before_tick = 0;
 		sr_replay_await_group(t, SR_REC_EXPOSED, (void *)now->pc);
 		keep_address(t, e, now);
 		fill_left_out(t, e);

@@ -95,6 +95,7 @@ struct sr_replay_stream {
 	} loads[SR_REPLAY_LOADS];
 	uint32_t loads_at;
 	uint64_t vain, counted_fault;
+	uint32_t before_tick; /* loads since the last event; see sr_replay_is_before_tick() */
 };
 
 extern struct sr_replay_control *sr_replay_page SR_HIDDEN;
@@ -227,6 +228,7 @@ uint64_t sr_replay_quiet_until(uint64_t fault);
 bool sr_replay_awaits_late(void);
 /* What only says how many accesses there were in front of the next call. */
 void sr_replay_pass_number(struct sr_thread *t);
+bool sr_replay_is_before_tick(uint64_t fault, uintptr_t pc, uintptr_t addr);
 /*
  * The thread was stopped, and others have changed what it had open: if its next record is of its next access, that one comes to
  * it.  An instruction beside which the replay has a breakpoint is no probe any more.

@@ -57,7 +57,7 @@ static bool is_late(const struct sr_exposed_event *e)
 
 static void hand_over(void)
 {
-	const uint32_t say = SR_EXPOSED_ALONE | SR_EXPOSED_MANY | SR_EXPOSED_SNAPSHOT | SR_EXPOSED_FILLED;
+	const uint32_t say = SR_EXPOSED_ALONE | SR_EXPOSED_MANY | SR_EXPOSED_SNAPSHOT | SR_EXPOSED_FILLED | SR_EXPOSED_AFTER_TICK;
 
 	if (hooks.found && event.values_n)
 		hooks.found();

@@ -98,6 +98,8 @@ struct sr_exposed_hooks {
 	 * fault: the last one.  Called as event() is.
 	 */
 	uint64_t (*quiet_until)(uint64_t fault);
+	/* Replay; may be NULL.  Is the thread's access of this number the first one behind a tick, and another one?  Called as event() is. */
+	bool (*is_before_tick)(uint64_t fault, uintptr_t pc, uintptr_t addr);
 	/* Replay; may be NULL.  Has the trace next what another process had written behind the thread's last access? */
 	bool (*awaits_late)(void);
 	/* Recording; may be NULL.  From here on there are pages that are passed through, or no more.  Called as event() is. */

@@ -48,6 +48,7 @@ struct exposed_thread {
 	uintptr_t accessed; /* the address of the last one */
 	bool armed;
 	bool awaits; /* see tick_await() */
+	bool after_tick; /* recording: a tick protected pages, and none was accessed since */
 	bool tick_due; /* one came where a probe hid the program's registers */
 	uint64_t armed_epoch;
 	int timer;

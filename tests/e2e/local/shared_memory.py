@@ -133,6 +133,34 @@ def written(tap, directory, how):
     shutil.rmtree(trace)
 
 
+def record_ranks(trace, how, name, rounds):
+    """The status of each of the two, and what it printed."""
+    ranks = [subprocess.Popen([SREPLAY, "record", "--from-start", "-q", "-o", trace, "--rank", str(rank), "--", PROGRAM, how, name,
+                               str(rank), rounds], stdout=subprocess.PIPE) for rank in range(2)]
+    said = [rank.communicate(timeout=100)[0] for rank in ranks]
+    remove(how, name)
+    return [rank.returncode for rank in ranks], said
+
+
+def spread(tap, directory):
+    """A tick protects two pages while a loop polls four words there: a replay comes to the loop at another place."""
+    ticks, bad = [], []
+    for n in range(2):
+        trace = os.path.join(directory, "spread-%d.srec" % n)
+        ended, said = record_ranks(trace, "spread", "sreplay-spread-%d-%d" % (os.getpid(), n), "3")
+        dumped = run([SREPLAY, "dump", "--rank", "0", trace], 100)[1].decode()
+        ticks += re.findall(r"tick=- .*protected=\[\{0x\w+\} \{0x\w+\}\]", dumped)
+        for again in range(4):
+            status, out, err = replay(trace, 0)
+            if ended != [0, 0] or len(said[0]) < 8 or status != 0 or out != said[0] or "0 divergences: exact" not in err:
+                bad.append("%s %s %s %s\n%s" % (ended, said, status, out, err))
+        status, out, err = run([SREPLAY, "replay", trace], 100)
+        if status != 0 or "all 2 ranks ended as recorded" not in err:
+            bad.append("together: %s\n%s" % (status, err))
+    tap.ok(len(ticks) > 1, "ticks protect both pages that a loop polls (%d times)" % len(ticks), str(ticks))
+    tap.ok(not bad, "... and each replay comes to them as the recording did", "%d replays do not:\n%s" % (len(bad), "\n".join(bad)))
+
+
 def alone(tap, directory, source, name, has_run, counted, in_range):
     """Records a program of one process, and replays it; counted: a number that `info` gives."""
     trace = os.path.join(directory, "alone.srec")
@@ -204,6 +232,7 @@ def main():
         check(tap, directory, "locked", "sreplay-locked-%d" % os.getpid(), explains=False)
         for how in "told", "asleep", "beside", "alone":
             written(tap, directory, how)
+        spread(tap, directory)
         new_memory(tap, directory)
         unwatched(tap, directory)
         limited(tap, directory)

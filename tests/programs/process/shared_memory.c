@@ -2,14 +2,15 @@
 /*
  * shared_memory.c: two processes talk through shared memory, by plain loads and stores.
  *
- *     shared_memory posix|drawn|system-v|copied|locked|futex NAME 0|1 ROUNDS
+ *     shared_memory posix|drawn|system-v|copied|locked|futex|spread NAME 0|1 ROUNDS
  *
  * In turns each writes a message that depends on the last one and on the time, and then its number.
  * The other waits for the number without any call, and reads the message.  With `copied` it also
  * reads it from the other's mapping by process_vm_readv, and writes a word of it back.  With
  * `locked` both take locks of all kinds that lie in the memory, in the order that comes; each
  * process has one thread.  With `futex` it sleeps until the other wakes it.  With `drawn` it lies at
- * an address as MPICH draws it: here one between the mappings that sreplay places for itself.
+ * an address as MPICH draws it: here one between the mappings that sreplay places for itself.  With
+ * `spread` one polls words of two pages in turn, for long, and the other changes them all at once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -213,6 +214,74 @@ static uint64_t take_locks(struct locks *l, int me, uint64_t rounds)
 	return sum;
 }
 
+/* Two words in each of two pages. */
+struct spread {
+	_Atomic uint64_t *word[4];
+};
+
+static struct spread spread_over(struct side *side)
+{
+	char *begin = side->apart, *end = begin + sizeof(side->apart);
+
+	return (struct spread){{(void *)begin, (void *)(begin + 64), (void *)(end - 64), (void *)(end - 8)}};
+}
+
+/* Without a call.  The registers come back, but not soon.  Returns a sum over the turns that brought something new. */
+static uint64_t poll_all(const struct spread *s, uint64_t number)
+{
+	uint64_t turn = 0, sum = 0, seen = 0, found[4];
+
+	do {
+		turn = (turn + 1) % 32;
+		for (int w = 0; w < 4; w++)
+			found[w] = atomic_load_explicit(s->word[w], memory_order_relaxed);
+		/* The compiler keeps the turn in a register. */
+		__asm__ volatile("" : "+r"(turn));
+		if (found[0] + found[1] + found[2] + found[3] == seen)
+			continue;
+		seen = found[0] + found[1] + found[2] + found[3];
+		sum = sum * 31 + seen;
+	} while (found[0] >> 32 < number || found[1] >> 32 < number || found[2] >> 32 < number || found[3] >> 32 < number);
+	return sum;
+}
+
+/* Until the process has used so much time of its processor: by then its pages are snapshots. */
+static void let_run(pid_t pid, long milliseconds)
+{
+	struct timespec now, pause = {.tv_nsec = 1000000};
+	clockid_t clock;
+	int64_t until = 0;
+
+	if (clock_getcpuclockid(pid, &clock))
+		fail("clock_getcpuclockid");
+	do {
+		if (clock_gettime(clock, &now))
+			fail("clock_gettime");
+		if (!until)
+			until = now.tv_sec * 1000000000 + now.tv_nsec + milliseconds * 1000000;
+		nanosleep(&pause, NULL);
+	} while (now.tv_sec * 1000000000 + now.tv_nsec < until);
+}
+
+static uint64_t poll_spread(struct side *sides, int me, uint64_t rounds)
+{
+	const struct spread s = spread_over(&sides[1]);
+	uint64_t sum = 0;
+
+	for (uint64_t i = 1; i <= rounds; i++) {
+		if (!me) {
+			tell(&sides[0], i, false);
+			sum = sum * 31 + poll_all(&s, i);
+			continue;
+		}
+		wait_for(&sides[0], i, false);
+		let_run(sides[0].pid, 100);
+		for (int w = 0; w < 4; w++)
+			atomic_store_explicit(s.word[w], (i << 32) + (uint32_t)clock(), memory_order_relaxed);
+	}
+	return sum;
+}
+
 int main(int argc, char **argv)
 {
 	struct side *sides;
@@ -235,6 +304,10 @@ int main(int argc, char **argv)
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	sides[me].pid = getpid();
 	sides[me].sides = sides;
+	if (!strcmp(argv[1], "spread")) {
+		printf("%llx\n", (unsigned long long)poll_spread(sides, me, strtoull(argv[4], NULL, 0)));
+		return 0;
+	}
 	printf("%llx\n",
 	       (unsigned long long)talk(&sides[me], &sides[!me], me, strtoull(argv[4], NULL, 0),
 					!strcmp(argv[1], "copied"), !strcmp(argv[1], "futex")));
