@@ -315,9 +315,9 @@ static void print_way_out(const struct output *x)
 		n += x->r->races[i].doubts == SR_DOUBT_SHARED;
 	if (!n)
 		return;
-	printf("%" PRIu64 " of the notes would be more if the ranks shared no memory: record the job without (UCX: "
+	printf("%" PRIu64 " of the notes cannot be decided as the ranks share memory: record the job without (UCX: "
 	       "UCX_TLS=rc_verbs,ud_verbs,self)%s\n",
-	       n, x->o->shared_is_seen ? "" : ", or go by what they found there (--shared-memory=seen)");
+	       n, x->o->shared_is_seen ? "" : ", and go by what they found there (--shared-memory=seen)");
 }
 
 static void print_totals(const struct output *x)

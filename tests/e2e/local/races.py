@@ -195,7 +195,7 @@ def shared_memory(tap, name, trace):
     notes = find(trace)[1] or []
     tap.ok([r for r in notes if r["class"] == "data" and reason in " ".join(r["reasons"])], "%s: the race is possible" % name, notes)
     out = run([SREPLAY, "races", trace], SECONDS)[1].decode()
-    tap.ok("would be more if the ranks shared no memory" in out and "--shared-memory=seen" in out, "... and what would make it more is said", out)
+    tap.ok("cannot be decided as the ranks share memory" in out and "--shared-memory=seen" in out, "... and what would make it more is said", out)
     loud, notes, status = find(trace, "--shared-memory=seen")
     tap.ok(loud is not None and {r["class"] for r in loud} == expected, "... by what was found there: %s" % (", ".join(expected) or "none"),
            "%s %s" % (status, loud))
