@@ -158,12 +158,6 @@ bool sr_replay_awaits_late(void)
 	return awaits;
 }
 
-/* With --order the trace has only the page of the address that was accessed. */
-static bool is_page_alone(const struct sr_exposed_event *e)
-{
-	return e->addr && e->addr % PAGE == 0;
-}
-
 /* One turn of a loop has fewer loads than this.  A thread that only computes may never come back to that load. */
 #define TURN_MAX 4096
 
@@ -172,7 +166,7 @@ bool sr_replay_is_before_tick(uint64_t fault, uintptr_t pc, uintptr_t addr)
 	enum sr_heap before = sr_enter(&sr_self);
 	const struct sr_exposed_event *next = peek_event(&sr_self);
 	bool is = next && next->flags & SR_EXPOSED_AFTER_TICK && next->fault == fault &&
-		  (next->pc != pc || (is_page_alone(next) ? (next->addr ^ addr) >> 12 : next->addr != addr)) &&
+		  (next->pc != pc || next->addr != addr) &&
 		  sr_self.stream->before_tick++ < TURN_MAX;
 
 	sr_leave(&sr_self, before);
@@ -210,6 +204,12 @@ static void fill_left_out(struct sr_thread *t, const struct sr_exposed_event *e)
 		sr_sums_received(sr_checksum(values[i].data, values[i].length, 0));
 		sr_produced_keep(t, values[i].data, values[i].length);
 	}
+}
+
+/* With --order the trace has only the page of the address that was accessed. */
+static bool is_page_alone(const struct sr_exposed_event *e)
+{
+	return e->addr && e->addr % PAGE == 0;
 }
 
 /*

@@ -161,7 +161,7 @@ static bool is_ascending(const struct sr_exposed_event *e)
  */
 static bool is_written_again(const struct sr_exposed_event *e)
 {
-	const uint32_t shown = SR_EXPOSED_SNAPSHOT | SR_EXPOSED_FILLED | SR_EXPOSED_FURTHER(~0u) << 16;
+	const uint32_t shown = SR_EXPOSED_SNAPSHOT | SR_EXPOSED_FILLED | SR_EXPOSED_AFTER_TICK | SR_EXPOSED_FURTHER(~0u) << 16;
 	const uint32_t passed = SR_EXPOSED_ASYNC | SR_EXPOSED_AT_CALL | SR_EXPOSED_AT_RETURN;
 	uint32_t good = shown;
 
@@ -267,7 +267,8 @@ void sr_record_exposed_event(struct sr_event_writer *w, const struct sr_exposed_
 	    .fault = (uint32_t)e->fault,
 	    .flags = e->flags | (could && !leaves_out ? SR_EXPOSED_LANDING : 0),
 	    .site = site_of(e),
-	    .addr = sr_leaves_out ? sr_page_down(e->addr) : e->addr,
+	    /* A replay has to know at which load of a loop a tick was over. */
+	    .addr = sr_leaves_out && !(e->flags & SR_EXPOSED_AFTER_TICK) ? sr_page_down(e->addr) : e->addr,
 	    .protected_pages = e->protected_n,
 	};
 	uint32_t left_out = 0, n = 0;
