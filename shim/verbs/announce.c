@@ -11,18 +11,19 @@
 #include "logd/base/lock.h"
 #include "logd/base/rawsys.h"
 #include "shim/exposed/page/announced.h"
+#include "shim/memory/heap.h"
 
-/* The processes that were written to lately. */
-#define PEERS 8
+/* The processes that were written to, as many as a node has cores and more; then the oldest ones are forgotten. */
+#define PEERS 1024
 
 static struct {
 	struct sr_lock lock;
-	uint32_t next;
+	uint32_t n; /* ever */
 	struct peer {
 		pid_t pid;
 		uint64_t id;
 		struct announced *at; /* never unmapped: another thread may still use it */
-	} list[PEERS];
+	} *list; /* PEERS */
 } peers;
 
 static bool read_head(pid_t pid, struct announced_head *head)
@@ -55,16 +56,18 @@ static struct announced *map_peer(pid_t pid, const struct announced_head *head)
 static struct announced *find_peer(pid_t pid)
 {
 	struct announced_head head;
-	struct peer *p = peers.list;
+	uint32_t known = peers.n < PEERS ? peers.n : PEERS;
+	struct peer *p;
 
-	if (!read_head(pid, &head))
+	if (!peers.list)
+		peers.list = sr_alloc_zeroed(PEERS * sizeof(*peers.list));
+	if (!peers.list || !read_head(pid, &head))
 		return NULL;
-	while (p < peers.list + PEERS && !(p->pid == pid && p->id == head.id))
-		p++;
-	if (p == peers.list + PEERS) {
-		p = &peers.list[peers.next++ % PEERS];
-		*p = (struct peer){pid, head.id, map_peer(pid, &head)};
-	}
+	for (p = peers.list; p < peers.list + known; p++)
+		if (p->pid == pid && p->id == head.id)
+			return p->at;
+	p = &peers.list[peers.n++ % PEERS];
+	*p = (struct peer){pid, head.id, map_peer(pid, &head)};
 	return p->at;
 }
 
@@ -170,6 +173,7 @@ struct announced_slot *sr_announce(pid_t pid, const struct iovec *pieces, size_t
 void sr_announce_ends(struct announced_slot *s, long written)
 {
 	size_t left = written > 0 ? (size_t)written : 0;
+	uint32_t state;
 
 	if (!s)
 		return;
@@ -178,6 +182,10 @@ void sr_announce_ends(struct announced_slot *s, long written)
 			s->pieces[i].iov_len = left;
 		left -= s->pieces[i].iov_len;
 	}
-	atomic_store(&s->state, ANNOUNCED_WRITTEN);
+	state = atomic_load(&s->state);
+	while (state != ANNOUNCED_GIVEN_UP && !atomic_compare_exchange_weak(&s->state, &state, ANNOUNCED_WRITTEN))
+		;
+	if (state == ANNOUNCED_GIVEN_UP)
+		atomic_store(&s->state, ANNOUNCED_FREE);
 	sr_sys_futex((uint32_t *)&s->state, FUTEX_WAKE, 1, NULL);
 }

@@ -51,17 +51,24 @@ static bool is_gone(const struct announced_slot *s)
 	return sr_syscall(SYS_kill, s->writer, 0, 0, 0, 0, 0) == -ESRCH;
 }
 
-/* Until it is written: the writer has its turn now, or has begun without one. */
-static void await_writer(struct announced_slot *s)
+/* A writer makes one system call.  One that is stopped, or dead and not waited for, must not hold up this process. */
+#define LOOK_NS 10000000
+#define LOOKS	200
+
+/* Until it is written: the writer has its turn now, or has begun without one.  False: it was given up. */
+static bool await_writer(struct announced_slot *s)
 {
-	const struct timespec look = {0, 10000000};
+	const struct timespec look = {0, LOOK_NS};
 	uint32_t state;
 
-	while ((state = atomic_load(&s->state)) != ANNOUNCED_WRITTEN) {
+	for (int looks = 0; (state = atomic_load(&s->state)) != ANNOUNCED_WRITTEN; looks++) {
+		if (looks >= LOOKS && atomic_compare_exchange_strong(&s->state, &state, ANNOUNCED_GIVEN_UP))
+			return false;
 		sr_sys_futex((uint32_t *)&s->state, FUTEX_WAIT, state, &look);
 		if (atomic_load(&s->state) == state && is_gone(s))
-			return;
+			break;
 	}
+	return true;
 }
 
 /* The kernel reads, since the program may have unmapped it meanwhile. */
@@ -86,7 +93,10 @@ static void take_piece(uintptr_t begin, uintptr_t end)
 
 static void take_slot(struct announced_slot *s)
 {
-	await_writer(s);
+	if (!await_writer(s)) {
+		atomic_fetch_sub(&announced->pending, 1);
+		return;
+	}
 	for (uint32_t i = 0; i < s->n && i < ANNOUNCED_PIECES; i++)
 		take_piece((uintptr_t)s->pieces[i].iov_base, (uintptr_t)s->pieces[i].iov_base + s->pieces[i].iov_len);
 	atomic_fetch_sub(&announced->pending, 1);

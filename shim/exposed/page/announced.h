@@ -30,6 +30,7 @@ enum announced_state {
 	ANNOUNCED_GRANTED, /* the owner of the memory waits for the writer */
 	ANNOUNCED_FORCED,  /* the writer waits no longer for the owner */
 	ANNOUNCED_WRITTEN,
+	ANNOUNCED_GIVEN_UP, /* the owner waits no longer for the writer, which frees the slot */
 };
 
 struct announced_slot {

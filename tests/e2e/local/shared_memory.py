@@ -18,6 +18,7 @@ from harness import BUILD, SREPLAY, Tap, replay, run
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "shared_memory")
 WRITTEN = os.path.join(os.path.realpath(BUILD), "tests", "programs", "written_memory")
+SILENT = os.path.join(os.path.realpath(BUILD), "tests", "programs", "silent_writer")
 ALARMED = os.path.join(os.path.realpath(BUILD), "tests", "programs", "alarmed")
 ROUNDS = "300"
 
@@ -112,6 +113,17 @@ def check(tap, directory, how, name, explains=True):
            "each byte is found" % how, "%s\n%s" % (status, err))
     tap.ok(how in ("copied", "futex") or all(is_explained(trace, rank) for rank in range(2)),
            "%s: by the other rank, in the same round" % how, run([SREPLAY, "explain", trace, "0:100"], 100)[1].decode())
+
+
+def silent_writer(tap, directory):
+    """Who says that it is about to write, and is stopped then, holds nobody up for long."""
+    name, trace = "sreplay-silent-%d" % os.getpid(), os.path.join(directory, "silent.srec")
+    p = subprocess.run([SREPLAY, "record", "--from-start", "--children=off", "-o", trace, "--", SILENT, name], capture_output=True, timeout=60)
+    remove("posix", name)
+    tap.ok(p.returncode == 0 and p.stdout == b"announced: 0, went on\n", "a writer that announced, and writes nothing, is given up", str(p))
+    status, out, err = replay(trace, 0)
+    tap.ok(status == 0 and out == p.stdout and "exact" in err, "... and the replay is exact", "%s %s %s" % (status, out, err))
+    shutil.rmtree(trace)
 
 
 def written(tap, directory, how):
@@ -232,6 +244,7 @@ def main():
         check(tap, directory, "locked", "sreplay-locked-%d" % os.getpid(), explains=False)
         for how in "told", "asleep", "beside", "alone":
             written(tap, directory, how)
+        silent_writer(tap, directory)
         spread(tap, directory)
         new_memory(tap, directory)
         unwatched(tap, directory)
