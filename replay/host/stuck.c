@@ -3,7 +3,9 @@
 
 #include <stdio.h>
 
+#include "replay/analysis/log/channels.h"
 #include "replay/print/say.h"
+#include "shim/core/call.h"
 
 typedef unsigned long long ull;
 
@@ -51,11 +53,33 @@ void sr_say_calls_before(struct sr_trace *t, int32_t rank, uint32_t thread, uint
 	say_calls(t, rank, thread, sn > CALLS_SHOWN ? sn - CALLS_SHOWN : 1, sn, with);
 }
 
+/* The last event of this call; 0: it has none, or there is no such call. */
+static uint64_t last_event_of(const struct sr_stuck *s, uint32_t thread, uint64_t sn)
+{
+	struct sr_stream *stream;
+	struct sr_error err;
+	struct sr_entry e;
+	uint64_t event = 0;
+
+	if (!sn || sr_stream_open(&stream, s->trace, s->rank, thread, &err))
+		return 0;
+	if (!sr_stream_seek(stream, sn) && sr_stream_next(stream, &e) > 0 && e.kind >= SR_REC_CALL && e.size >= sizeof(struct sr_call_head))
+		event = sr_entry_last_event(&e);
+	sr_stream_close(stream);
+	return event;
+}
+
+/* The call that the thread is in, or comes to.  One that others may go on behind is counted before it returns. */
+static uint64_t current_call(const struct sr_stuck *s, uint32_t thread, uint64_t calls, uint64_t waits_for)
+{
+	return waits_for && last_event_of(s, thread, calls) == waits_for ? calls : calls + 1;
+}
+
 static void say_thread(const struct sr_stuck *s, uint32_t number)
 {
 	const struct sr_replay_thread *t = &s->control->thread[number];
 	int32_t tid = atomic_load(&t->tid);
-	uint64_t calls = atomic_load(&t->calls), waits_for = atomic_load(&t->waits_for);
+	uint64_t waits_for = atomic_load(&t->waits_for), sn;
 
 	if (!s->control->ring_of[number] || atomic_load(&t->over))
 		return;
@@ -65,15 +89,16 @@ static void say_thread(const struct sr_stuck *s, uint32_t number)
 		say_calls(s->trace, s->rank, number, 1, 2, s->with);
 		return;
 	}
+	sn = current_call(s, number, atomic_load(&t->calls), waits_for);
 	sr_note("rank %s thread %u SN %llu: this call %s; the recording has:", sr_trace_rank_name(s->trace, s->rank), number,
-		(ull)calls + 1, waits_for ? "is under way" : "did not come");
-	if (!say_calls(s->trace, s->rank, number, calls + 1, calls + 2, s->with))
+		(ull)sn, waits_for ? "is under way" : "did not come");
+	if (!say_calls(s->trace, s->rank, number, sn, sn + 1, s->with))
 		fputs("sreplay:   no more calls of this thread\n", stderr);
 	if (waits_for)
 		sr_note("thread %u waits for its turn, event %llu; the next event is %llu", number,
 			(ull)waits_for, (ull)atomic_load(&s->control->ticket));
 	sr_note("the last calls of thread %u:", number);
-	sr_say_calls_before(s->trace, s->rank, number, calls + 1, s->with);
+	sr_say_calls_before(s->trace, s->rank, number, sn, s->with);
 	sr_note("thread %u is at:", number);
 	if (!sr_symbols_print_stack(stderr, "sreplay:   ", s->process, tid))
 		fputs("sreplay:   its stack cannot be read\n", stderr);

@@ -251,7 +251,7 @@ static bool use(struct walk *w, const struct source *s, bool is_write)
 
 /* -------------------------------------------------------------- the streams */
 
-static uint64_t last_event(const struct sr_entry *e)
+uint64_t sr_entry_last_event(const struct sr_entry *e)
 {
 	struct sr_call_head head;
 	uint64_t event = 0;
@@ -355,8 +355,8 @@ static void advance(struct walk *w, struct source *s)
 		s->call = sr_schema_decode(w->schema, e.kind, e.payload, e.size);
 		s->sn = e.sn;
 		/* Without an event it comes after the thread's one before. */
-		if (s->call && last_event(&e))
-			s->event = last_event(&e);
+		if (s->call && sr_entry_last_event(&e))
+			s->event = sr_entry_last_event(&e);
 	}
 }
 

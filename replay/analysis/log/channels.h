@@ -55,4 +55,7 @@ bool sr_channels_are_linked(const struct sr_channel *to, int32_t to_rank,
 /* A call of a rank as sr_schema_decode() makes it, with its name in "call"; NULL: there is none. */
 json_t *sr_channels_call(struct sr_trace *t, int32_t rank, uint32_t thread, uint64_t sn);
 
+/* The number of a call's last event; 0: it has none.  e is its record, and at least as large as its head. */
+uint64_t sr_entry_last_event(const struct sr_entry *e);
+
 #endif
