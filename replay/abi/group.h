@@ -262,14 +262,15 @@ struct sr_group_write {
 	uint16_t holder; /* the member among whose written bytes its are; set by the command */
 };
 
+/* In a sample's `overlaid`. */
+#define SR_GROUP_OVERLAID_BY_CALL 2u
+
 /*
  * Bytes that entered a member: a sample of its own exposed memory, or fetched from
  * another's; within one page.  In the file it is followed by what the member knew of all
  * members (as in a position), by the bytes, and, if seen, by the bytes that were there before.
  * Bytes that an earlier sample has stand there only.
  */
-#define SR_GROUP_OVERLAID_BY_CALL 2u
-
 struct sr_group_sample {
 	struct sr_group_origin origin; /* of the request that fetched, or of the member's call */
 	struct sr_group_origin cpu;    /* the latest known call of the memory's owner */

@@ -306,7 +306,7 @@ static int write_all(struct output *x)
 	return 0;
 }
 
-/* Most jobs on one host share memory, if only in the beginning, so that a user must know how to go on. */
+/* MPI's ranks on one host send their messages through memory that they share: a user must know how to go on. */
 static void print_way_out(const struct output *x)
 {
 	uint64_t n = 0;

@@ -134,8 +134,8 @@ struct sr_thread {
 	const struct sr_call_desc *makes;
 	uint64_t regained;
 	bool raw;             /* the current call was a system call */
-	struct sr_cpu_number chosen_cpu; /* that it, or its creator, has put it on */
 	uintptr_t raw_stack;  /* ... and this was the program's stack pointer */
+	struct sr_cpu_number chosen_cpu; /* that it, or its creator, has put it on */
 	struct sr_opened_file opened; /* the last one */
 	/* Recording: a small file whose hash is not known yet (files/small_inputs.h). */
 	int late_fd; /* its descriptor + 1; 0: none */

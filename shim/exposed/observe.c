@@ -23,8 +23,6 @@ NO_VECTORS static inline bool many_faults(void)
 /* Within the call the program has seen nothing. */
 static void take_announced(uint32_t flags)
 {
-	if (!announced_any())
-		return;
 	if (flags & SR_EXPOSED_AT_RETURN)
 		announced_take_late();
 	announced_take();

@@ -29,14 +29,16 @@ static long let(bool execute)
 
 static void ask(uint32_t leaf, uint32_t subleaf, uint32_t reg[4])
 {
-	uint32_t own[4], known[4];
+	uint32_t known[4];
 
 	sr_processor_ask(recorded, leaf, subleaf, known);
-	let(true);
-	sr_processor_execute(leaf, subleaf, own);
-	let(false);
-	memcpy(reg, same ? own : known, sizeof(own));
-	sr_processor_number(leaf, known, reg);
+	memcpy(reg, known, sizeof(known));
+	if (same) {
+		let(true);
+		sr_processor_execute(leaf, subleaf, reg);
+		let(false);
+		sr_processor_number(leaf, known, reg);
+	}
 	if (sr_self.chosen_cpu.known)
 		sr_cpu_number_put(&sr_self.chosen_cpu, leaf, reg);
 }

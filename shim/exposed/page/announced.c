@@ -114,25 +114,29 @@ static bool grant(struct announced_slot *s)
 	return true;
 }
 
-static bool is_late(const struct announced_slot *s)
+static bool is_late(struct announced_slot *s)
 {
 	uint32_t state = atomic_load(&s->state);
 
 	return state == ANNOUNCED_FORCED || state == ANNOUNCED_WRITTEN;
 }
 
+/* announced is NULL where nothing is. */
+static void take_those(bool (*may_be_taken)(struct announced_slot *s))
+{
+	for (uint32_t i = 0; announced_any() && i < ANNOUNCED_SLOTS; i++)
+		if (may_be_taken(&announced->slots[i]))
+			take_slot(&announced->slots[i]);
+}
+
 void announced_take(void)
 {
-	for (struct announced_slot *s = announced->slots; announced_any() && s < announced->slots + ANNOUNCED_SLOTS; s++)
-		if (grant(s))
-			take_slot(s);
+	take_those(grant);
 }
 
 void announced_take_late(void)
 {
-	for (struct announced_slot *s = announced->slots; announced_any() && s < announced->slots + ANNOUNCED_SLOTS; s++)
-		if (is_late(s))
-			take_slot(s);
+	take_those(is_late);
 }
 
 void announced_late_event(void)
