@@ -14,6 +14,7 @@
 
 #include "replay/analysis/races/hooked.h"
 #include "replay/analysis/races/races.h"
+#include "replay/analysis/log/large.h"
 #include "replay/analysis/log/sizes.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
@@ -29,6 +30,9 @@
 
 #define FOUND_RACES 1 /* the exit status */
 #define JOBS_MOST   256
+#define MEMORY_MIB  512 /* by default */
+#define MEMORY_LEAST 64
+#define MEMORY_MOST  (1L << 30)
 
 struct options {
 	struct sr_trace_options common;
@@ -37,10 +41,11 @@ struct options {
 	enum sr_memory_model memory;
 	enum sr_race_predict predict;
 	unsigned int jobs;
+	size_t memory_mib;
 	bool no_loads, replays, hooks, notes, messages, consistency, shared_is_seen;
 };
 
-enum { KEY_LOCAL = 256, KEY_MODEL, KEY_PREDICT, KEY_SUPPRESS, KEY_NOTES, KEY_JSON, KEY_MESSAGES, KEY_SC, KEY_SHARED };
+enum { KEY_LOCAL = 256, KEY_MODEL, KEY_PREDICT, KEY_SUPPRESS, KEY_NOTES, KEY_JSON, KEY_MESSAGES, KEY_SC, KEY_SHARED, KEY_MEMORY };
 
 static const struct argp_option option_list[] = {
     {"model", KEY_MODEL, "MODEL", 0,
@@ -66,6 +71,7 @@ static const struct argp_option option_list[] = {
     {"notes", KEY_NOTES, NULL, 0, "print notes as well: flags, equal values, and what is only possible", 0},
     {"suppress", KEY_SUPPRESS, "FILE", 0, "leave out races whose places match a line of FILE", 0},
     {"jobs", 'j', "N", 0, "replay N ranks at once, and search in N threads (default: one for each CPU); what is found does not depend on it", 0},
+    {"memory", KEY_MEMORY, "MIB", 0, "take about so many MiB of memory (default: 512); what is more is in a file in $TMPDIR, else in /var/tmp", 0},
     {"json", KEY_JSON, "FILE", OPTION_ARG_OPTIONAL, "print JSON instead of text: a line for the trace, and one for each race; with =FILE, write it there as well", 0},
     SR_QUIET_OPTION,
     {0},
@@ -79,6 +85,16 @@ static unsigned int parse_jobs(const char *arg, struct argp_state *state)
 	if (*end || end == arg || n < 1 || n > JOBS_MOST)
 		argp_error(state, "-j %s: expected a number from 1 to %d", arg, JOBS_MOST);
 	return (unsigned int)n;
+}
+
+static size_t parse_memory(const char *arg, struct argp_state *state)
+{
+	char *end;
+	long n = strtol(arg, &end, 10);
+
+	if (*end || end == arg || n < MEMORY_LEAST || n > MEMORY_MOST)
+		argp_error(state, "--memory %s: expected a number from %d to %ld", arg, MEMORY_LEAST, MEMORY_MOST);
+	return (size_t)n;
 }
 
 static unsigned int usual_jobs(void)
@@ -146,6 +162,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return sr_parse_trace_options('j', NULL, state, &o->common);
 	case 'j':
 		o->jobs = parse_jobs(arg, state);
+		return 0;
+	case KEY_MEMORY:
+		o->memory_mib = parse_memory(arg, state);
 		return 0;
 	default:
 		return sr_parse_trace_options(key, arg, state, &o->common);
@@ -520,13 +539,14 @@ static bool leaves_out(const struct sr_trace *t, const char *dir)
 
 int sr_cmd_races(int argc, char **argv)
 {
-	struct options o = {.replays = true, .jobs = usual_jobs()};
+	struct options o = {.replays = true, .jobs = usual_jobs(), .memory_mib = MEMORY_MIB};
 	struct sr_trace *t;
 	struct sr_error err;
 	int status;
 
 	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
+	sr_large_limit(o.memory_mib << 20);
 	if (sr_trace_open(&t, o.common.dir, &err))
 		return sr_fail("%s", err.text);
 	status = leaves_out(t, o.common.dir) ? SR_EXIT_FAILED : find(&o, t);

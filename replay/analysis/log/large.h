@@ -13,6 +13,9 @@
 
 #define SR_LARGE (2u << 20)
 
+/* All arrays together have so many bytes of memory, about; what is beyond that lies in a file (spill.h).  To be called before there are any. */
+void sr_large_limit(size_t bytes);
+
 /* As sr_grow() (grow.h); given back by sr_large_free(). */
 void *sr_large_grow(void **list, size_t n, size_t *room, size_t size);
 /* Room for n elements, not set; NULL: no memory. */

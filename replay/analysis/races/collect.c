@@ -76,7 +76,7 @@ static void release(struct sr_collect *c)
 		free(c->ranks[i].gathered);
 		free(c->ranks[i].fetched);
 		sr_large_free(c->ranks[i].events, c->ranks[i].events_room, sizeof(*c->ranks[i].events));
-		sr_keymap_free(&c->ranks[i].event_places);
+		sr_keymap_free(&c->ranks[i].late_events);
 		sr_keymap_free(&c->ranks[i].blind);
 	}
 	for (size_t i = 0; i < c->queues_n; i++) {
@@ -99,8 +99,8 @@ static void release(struct sr_collect *c)
 	free(c->cm);
 	free(c->lock_requests);
 	sr_large_free(c->fetched, c->fetched_room, sizeof(*c->fetched));
-	free(c->stored);
-	free(c->reads);
+	sr_large_free(c->stored, c->stored_room, sizeof(*c->stored));
+	sr_large_free(c->reads, c->reads_room, sizeof(*c->reads));
 }
 
 static int collect(struct sr_collect *c, const bool *all, struct sr_error *err)

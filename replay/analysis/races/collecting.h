@@ -74,8 +74,9 @@ struct sr_collected_cm {
 
 /* An event of a rank's clock. */
 struct sr_collected_event {
+	uint64_t number; /* events.c */
 	uint32_t moment, before; /* before: the rank's moment before that one */
-	size_t first_request;
+	uint32_t first_request;
 };
 
 /* An order on what a rank's CPU stored until the event after this one: known at the end. */
@@ -188,8 +189,8 @@ struct sr_collected_rank {
 	struct sr_keymap blind; /* pages whose loads are not all seen */
 	uint32_t *unseen; /* SR_SAMPLED_MOST: requests whose bytes of such pages were read with others since the last call */
 	size_t unseen_n;
-	struct sr_keymap event_places;
-	struct sr_collected_event *events;
+	struct sr_collected_event *events; /* events.h */
+	struct sr_keymap late_events; /* places of those whose number is not above all before */
 	size_t events_n, events_room;
 	size_t *heard; /* by rank: the last of its events that this one has found in clocks, plus 1; 0: none */
 	bool has_outside; /* a queue pair leads to a rank that was not recorded */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replay/analysis/log/large.h"
+
 #define IS_CHANGE 1u
 #define IS_LOAD   2u
 
@@ -45,7 +47,7 @@ bool sr_race_may_be_awaited(const struct sr_access *write, const struct sr_acces
 /* By moment: is it that of a change, or of a load? */
 static uint8_t *mark(const struct sr_race_model *m, const struct sr_race_flag *f)
 {
-	uint8_t *marks = calloc(m->moments_n + 1, 1);
+	uint8_t *marks = sr_large_zeroed(m->moments_n + 1, 1);
 
 	for (size_t i = 0; marks && i < m->accesses_n; i++) {
 		const struct sr_access *a = &m->accesses[i];
@@ -76,31 +78,30 @@ static int take_found(void *argument, const struct sr_access *a, const struct sr
 
 static void *copy_of(const void *from, size_t bytes)
 {
-	void *copy = malloc(bytes + 1);
+	void *copy = sr_large_make(bytes, 1);
 
-	return copy ? memcpy(copy, from, bytes) : NULL;
+	return copy && bytes ? memcpy(copy, from, bytes) : copy;
 }
 
 int sr_race_find_flag(struct sr_race_model *m, struct sr_race_flag *f)
 {
-	const size_t moments = m->moments_n * sizeof(*m->moments), orders = m->orders_n * sizeof(*m->orders);
-	const size_t choices = m->choices_n * sizeof(*m->choices);
+	const size_t sizes[] = {m->moments_n * sizeof(*m->moments), m->orders_n * sizeof(*m->orders), m->choices_n * sizeof(*m->choices)};
 	struct sr_sweep sweep = {.found = take_found, .argument = f};
 	uint8_t *marks = mark(m, f);
-	void *kept[] = {copy_of(m->moments, moments), copy_of(m->orders, orders), m->choices_n ? copy_of(m->choices, choices) : NULL};
+	void *kept[] = {copy_of(m->moments, sizes[0]), copy_of(m->orders, sizes[1]), copy_of(m->choices, sizes[2])};
 	int ret = -ENOMEM;
 
 	f->is_flag = false;
-	if (marks && kept[0] && kept[1] && (kept[2] || !m->choices_n)) {
+	if (marks && kept[0] && kept[1] && kept[2]) {
 		sr_model_cut_reads(m, tells_flag, marks);
 		ret = sr_sweep(m, &sweep);
-		memcpy(m->moments, kept[0], moments);
-		memcpy(m->orders, kept[1], orders);
-		if (kept[2])
-			memcpy(m->choices, kept[2], choices);
+		memcpy(m->moments, kept[0], sizes[0]);
+		memcpy(m->orders, kept[1], sizes[1]);
+		if (sizes[2])
+			memcpy(m->choices, kept[2], sizes[2]);
 	}
-	free(marks);
+	sr_large_free(marks, m->moments_n + 1, 1);
 	for (size_t i = 0; i < 3; i++)
-		free(kept[i]);
+		sr_large_free(kept[i], sizes[i], 1);
 	return ret == ANSWERED ? 0 : ret;
 }

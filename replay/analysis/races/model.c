@@ -157,11 +157,11 @@ static int by_moment(const void *a, const void *b)
 /* Of each access, its place by moment; those of one moment stay in their order, those without one are the last ones.  NULL: no memory. */
 static uint32_t *find_places(const struct sr_race_model *m)
 {
-	uint32_t *first = calloc(m->moments_n + 2, sizeof(*first)), *places = malloc((m->accesses_n + 1) * sizeof(*places));
+	uint32_t *first = sr_large_zeroed(m->moments_n + 2, sizeof(*first)), *places = sr_large_make(m->accesses_n + 1, sizeof(*places));
 
 	if (!first || !places) {
-		free(first);
-		free(places);
+		sr_large_free(first, m->moments_n + 2, sizeof(*first));
+		sr_large_free(places, m->accesses_n + 1, sizeof(*places));
 		return NULL;
 	}
 	for (size_t i = 0; i < m->accesses_n; i++)
@@ -170,7 +170,7 @@ static uint32_t *find_places(const struct sr_race_model *m)
 		first[i + 1] += first[i];
 	for (size_t i = 0; i < m->accesses_n; i++)
 		places[i] = first[m->accesses[i].from < m->moments_n ? m->accesses[i].from : m->moments_n]++;
-	free(first);
+	sr_large_free(first, m->moments_n + 2, sizeof(*first));
 	return places;
 }
 
@@ -197,7 +197,7 @@ static bool sort_by_counting(struct sr_race_model *m)
 	if (!places)
 		return false;
 	put_in_places(m->accesses, places, m->accesses_n);
-	free(places);
+	sr_large_free(places, m->accesses_n + 1, sizeof(*places));
 	for (size_t i = 0, end; i < m->accesses_n; i = end) {
 		for (end = i + 1; end < m->accesses_n && m->accesses[end].from == m->accesses[i].from; end++)
 			;

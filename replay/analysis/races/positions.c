@@ -7,6 +7,7 @@
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/large.h"
 #include "replay/analysis/races/borders.h"
+#include "replay/analysis/races/events.h"
 #include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/flight.h"
 #include "replay/analysis/races/skips.h"
@@ -21,7 +22,7 @@ static void order(struct sr_collect *c, const struct sr_clocked_order *k, uint32
 	sr_model_order(c->m, from, to, surety, is_read);
 	if (k->is_by_post || !c->how->watches)
 		return;
-	s = sr_grow((void **)&c->stored, c->stored_n, &c->stored_room, sizeof(*s));
+	s = sr_large_grow((void **)&c->stored, c->stored_n, &c->stored_room, sizeof(*s));
 	if (!s) {
 		c->m->is_full = true;
 		return;
@@ -50,7 +51,7 @@ static bool knows_stores(const struct sr_collect *c, size_t rank)
 
 static void await_stores(struct sr_collect *c, const struct sr_collected_request *f, size_t event)
 {
-	struct sr_stored_read *s = sr_grow((void **)&c->reads, c->reads_n, &c->reads_room, sizeof(*s));
+	struct sr_stored_read *s = sr_large_grow((void **)&c->reads, c->reads_n, &c->reads_room, sizeof(*s));
 
 	if (!s) {
 		c->m->is_full = true;
@@ -126,10 +127,9 @@ static void follow_clocks(struct sr_collect *c, struct sr_collected_rank *r, con
 	const struct sr_collected_rank *other = &c->ranks[k->of_rank];
 	const struct sr_collected_event *e;
 	uint32_t from[64];
-	size_t n = 0;
-	uint64_t at;
+	size_t n = 0, at;
 
-	if (!sr_keymap_get(&other->event_places, k->of, &at))
+	if (!sr_collected_event_find(other, k->of, &at))
 		return;
 	e = &other->events[at];
 	if (at + 1 > r->heard[k->of_rank])
@@ -424,16 +424,9 @@ int sr_collect_clocked(void *argument, const struct sr_clocked *k)
 	struct sr_collected_rank *r = &c->ranks[k->rank];
 	uint32_t moment = sr_collect_moment(c, k->rank, &k->at, r->is_load && is_same(&r->at, &k->at));
 	struct sr_clocked_order *added;
-	struct sr_collected_event *e;
 
-	if (k->of_rank == SR_NO_RANK) {
-		e = sr_large_grow((void **)&r->events, r->events_n, &r->events_room, sizeof(*e));
-		if (!e || sr_keymap_put(&r->event_places, k->event, r->events_n))
-			return -ENOMEM;
-		*e = (struct sr_collected_event){moment, r->before, c->requests_n};
-		r->events_n++;
-		return 0;
-	}
+	if (k->of_rank == SR_NO_RANK)
+		return sr_collected_event_add(r, k->event, (struct sr_collected_event){.moment = moment, .before = r->before, .first_request = (uint32_t)c->requests_n});
 	added = sr_grow((void **)&r->clocked, r->clocked_n, &r->clocked_room, sizeof(*added));
 	if (!added)
 		return -ENOMEM;

@@ -7,6 +7,7 @@
 
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/log/large.h"
 #include "replay/analysis/races/doubts.h"
 #include "replay/analysis/races/earlier.h"
 #include "replay/analysis/races/flags.h"
@@ -168,7 +169,7 @@ static struct sr_race race_of(const struct finding *f, const struct sr_access *a
 static int keep_pair(struct finding *f, const struct sr_access *a, const struct sr_access *b, bool is_doubtful)
 {
 	const struct sr_access *all = f->r->run.model.accesses;
-	struct sr_race_pair *at = sr_grow((void **)&f->pairs.all, f->pairs.n, &f->pairs.room, sizeof(*at));
+	struct sr_race_pair *at = sr_large_grow((void **)&f->pairs.all, f->pairs.n, &f->pairs.room, sizeof(*at));
 
 	if (!at)
 		return -ENOMEM;
@@ -547,7 +548,7 @@ static int search(struct sr_races *r)
 		ret = find_bounds(&f);
 	sr_race_doubts_free(f.doubts);
 	free(f.examined);
-	free(f.pairs.all);
+	sr_large_free(f.pairs.all, f.pairs.room, sizeof(*f.pairs.all));
 	sr_keymap_free(&f.known);
 	sr_keymap_free(&f.asked);
 	return ret;

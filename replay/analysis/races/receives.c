@@ -2,12 +2,16 @@
 #include "replay/analysis/races/receives.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/races/arrived.h"
 #include "replay/analysis/races/borders.h"
 #include "replay/analysis/races/positions.h"
 #include "replay/analysis/races/requests.h"
+
+/* Receives that are over. */
+#define KEPT_LEAST 256
 
 int sr_collect_receives(void *argument, const struct sr_receives *p)
 {
@@ -43,10 +47,27 @@ int sr_collect_receives(void *argument, const struct sr_receives *p)
 	return 0;
 }
 
+/* Those in front that are over are given up, once they are more than the others. */
+static void give_up(struct sr_collected_queue *q)
+{
+	const size_t pieces = q->first < q->receives_n ? q->receives[q->first].first_piece : q->pieces_n;
+
+	if (q->first < KEPT_LEAST || q->first < q->receives_n - q->first)
+		return;
+	memmove(q->receives, q->receives + q->first, (q->receives_n - q->first) * sizeof(*q->receives));
+	memmove(q->pieces, q->pieces + pieces, (q->pieces_n - pieces) * sizeof(*q->pieces));
+	q->receives_n -= q->first;
+	q->pieces_n -= pieces;
+	q->first = 0;
+	for (size_t i = 0; i < q->receives_n; i++)
+		q->receives[i].first_piece -= pieces;
+}
+
 static struct sr_collected_receive *first_with(struct sr_collected_queue *q, uint64_t wr_id, bool any)
 {
 	while (q->first < q->receives_n && q->receives[q->first].is_over)
 		q->first++;
+	give_up(q);
 	for (size_t i = q->first; i < q->receives_n; i++) {
 		struct sr_collected_receive *v = &q->receives[i];
 

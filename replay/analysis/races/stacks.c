@@ -8,6 +8,7 @@
 
 #include "replay/abi/stacks.h"
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/log/large.h"
 
 #define FRAMES_MOST 64
 
@@ -77,7 +78,7 @@ static int keep(struct sr_race_stacks *s, uint32_t rank, const struct sr_stack_n
 		return keep_library(s, rank, (const struct sr_stack_object *)note, f);
 	if (!note->hash)
 		return sr_keymap_put(&s->codes, key(rank, note->site), note->code);
-	at = sr_grow((void **)&s->notes, s->n, &s->room, sizeof(*at));
+	at = sr_large_grow((void **)&s->notes, s->n, &s->room, sizeof(*at));
 	if (!at)
 		return -ENOMEM;
 	*at = (struct sr_race_stack_note){note->site, note->sn,     note->hash,
@@ -131,7 +132,7 @@ void sr_race_stacks_free(struct sr_race_stacks *s)
 	for (size_t i = 0; i < s->libraries_n; i++)
 		free(s->libraries[i].path);
 	free(s->libraries);
-	free(s->notes);
+	sr_large_free(s->notes, s->room, sizeof(*s->notes));
 	free(s->frames);
 	sr_keymap_free(&s->places);
 	sr_keymap_free(&s->codes);

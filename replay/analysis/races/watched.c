@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/log/large.h"
 
 #define WORD 8
 /* Of a READ so many words are looked at. */
@@ -14,7 +15,7 @@
 
 int sr_race_watches_keep(struct sr_race_watches *s, uint32_t rank, const struct sr_watch_access *found)
 {
-	struct sr_race_watched *at = sr_grow((void **)&s->all, s->n, &s->room, sizeof(*at));
+	struct sr_race_watched *at = sr_large_grow((void **)&s->all, s->n, &s->room, sizeof(*at));
 
 	if (!at)
 		return -ENOMEM;
@@ -108,7 +109,7 @@ static int note_stored(struct sr_race_watches *s, uint32_t rank, const struct sr
 
 int sr_race_watches_sort(struct sr_race_watches *s)
 {
-	s->next = calloc(s->n + 1, sizeof(*s->next));
+	s->next = sr_large_zeroed(s->n + 1, sizeof(*s->next));
 	if (!s->next)
 		return -ENOMEM;
 	if (s->n)
@@ -143,8 +144,8 @@ bool sr_race_watches_may_store(const struct sr_race_watches *s, uint32_t rank, u
 
 void sr_race_watches_free(struct sr_race_watches *s)
 {
-	free(s->all);
-	free(s->next);
+	sr_large_free(s->all, s->room, sizeof(*s->all));
+	sr_large_free(s->next, s->n + 1, sizeof(*s->next));
 	free(s->doubts);
 	sr_keymap_free(&s->beside);
 	sr_keymap_free(&s->polls);

@@ -4,13 +4,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "replay/analysis/log/arena.h"
 #include "replay/analysis/log/keymap.h"
 #include "replay/analysis/log/large.h"
+#include "replay/analysis/log/spill.h"
 
 #define MANY 1000000u
 
@@ -40,6 +44,58 @@ static void test_arrays_keep_what_they_have(void **state)
 		check_array(all[k], MANY);
 		sr_large_free(all[k], room[k], sizeof(*all[k]));
 	}
+}
+
+#define LIMIT_MIB 32u
+
+static size_t kib_of(const char *name)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[256];
+	size_t kib = 0;
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, name, strlen(name)))
+			kib = strtoul(line + strlen(name), NULL, 10);
+	fclose(f);
+	return kib;
+}
+
+/* Arrays with three times as much as there may be are as they were; of the file's pages few are mapped, but for a moment. */
+static void test_limited_arrays(void **state)
+{
+	const struct timespec pause = {.tv_nsec = 20000000};
+	const size_t many = 3 * (LIMIT_MIB << 20) / sizeof(uint64_t) / 2, before = kib_of("RssAnon:");
+	uint64_t *all[2] = {NULL, NULL}, *zeroed;
+	size_t room[2] = {0, 0};
+
+	(void)state;
+	sr_large_limit(LIMIT_MIB << 20);
+	for (size_t i = 0; i < many; i++)
+		for (size_t k = 0; k < 2; k++) {
+			uint64_t *at = sr_large_grow((void **)&all[k], i, &room[k], sizeof(*at));
+
+			assert_non_null(at);
+			*at = i * 3;
+		}
+	zeroed = sr_large_zeroed(many, sizeof(*zeroed));
+	assert_non_null(zeroed);
+	for (size_t i = 0; i < many; i++)
+		if (zeroed[i])
+			fail();
+	check_array(all[0], many);
+	check_array(all[1], many);
+	if (!sr_spill_has(all[0], many * sizeof(*all[0])))
+		skip(); /* there is no disk for the file */
+	for (int i = 0; i < 500 && kib_of("RssFile:") > (LIMIT_MIB << 10); i++)
+		nanosleep(&pause, NULL);
+	assert_true(kib_of("RssFile:") <= (LIMIT_MIB << 10));
+	assert_true(kib_of("RssAnon:") - before <= (LIMIT_MIB << 10));
+	check_array(all[0], many);
+	for (size_t k = 0; k < 2; k++)
+		sr_large_free(all[k], room[k], sizeof(*all[k]));
+	sr_large_free(zeroed, many, sizeof(*zeroed));
 }
 
 static void test_zeroed_arrays(void **state)
@@ -120,6 +176,7 @@ int main(void)
 	    cmocka_unit_test(test_zeroed_arrays),
 	    cmocka_unit_test(test_maps),
 	    cmocka_unit_test(test_blocks),
+	    cmocka_unit_test(test_limited_arrays), /* the last one: the limit stays */
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
