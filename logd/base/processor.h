@@ -5,7 +5,7 @@
  * Programs and libraries (UCX, OpenMPI, OpenBLAS, libc's memcpy and sin) choose their code by the
  * processor.  So a recording puts the table of its processor into its description ("cpuid") at its
  * start, and a replay answers from that where the instruction can be made to trap: from the main
- * program's first instruction on (replay/host/start/layout.h, shim/kernel/cpuid_trap.h).
+ * program's first instruction on (replay/host/layout/loader.h, shim/kernel/cpuid_trap.h).
  *
  * Any thread; nothing is allocated.
  */

@@ -190,6 +190,7 @@ struct sr_replay_control {
 	uint32_t version; /* SR_TRACE_VERSION */
 	uint32_t threads;
 	uint32_t thread_at, thread_bytes; /* for debuggers: where thread[] is, and its stride */
+	_Atomic uint32_t awaits_debugger; /* waits (futex) until one, which has attached, clears it */
 	int32_t rings_fd;   /* the memfd with a ring for each recorded thread (logd/ring) */
 	uint32_t ring_bytes; /* of a ring's data */
 	uint32_t ring_of[SR_REPLAY_THREADS]; /* by thread number: its ring's place there, from 1; 0: it was not recorded */
@@ -209,6 +210,7 @@ struct sr_replay_control {
 	uint8_t inherited[SR_INHERITED_FDS]; /* by number: SR_INHERITED_*; recorded */
 	uint64_t main_stack; /* see shim/threads/main_stack.h */
 	struct sr_processor processor; /* recorded */
+	_Atomic bool traced; /* the tracer that has laid out the memory waits for SIGSTOP: replay/host/layout */
 	_Atomic bool cpuid_traced; /* cpuid traps already: see shim/kernel/cpuid_trap.h */
 	/* Of the private files, and of the journal about their names; -1: none (shim/files). */
 	int32_t files_fd, journal_fd;

@@ -19,7 +19,7 @@ import subprocess
 import gdb
 
 MAGIC = 0x31796C7065725F73  # SR_REPLAY_MAGIC
-HEAD = struct.Struct("=QIIII")  # struct sr_replay_control, up to thread_bytes
+HEAD = struct.Struct("=QIIII")  # struct sr_replay_control, up to thread_bytes; awaits_debugger follows
 THREAD = struct.Struct("=QiB3xQQiIQ")  # struct sr_replay_thread
 STOP_AT = 40  # offset of its stop_at
 
@@ -43,6 +43,10 @@ class Control:
         self.page = mmap.mmap(fd, os.fstat(fd).st_size)
         head = HEAD.unpack_from(self.page)
         self.threads, self.thread_at, self.thread_bytes = head[2], head[-2], head[-1]
+
+    def let_go(self):
+        """The process waits for a debugger; its system call begins again when it is continued, and sees this."""
+        struct.pack_into("=I", self.page, HEAD.size, 0)
 
     def at(self, number):
         return self.thread_at + number * self.thread_bytes
@@ -294,30 +298,40 @@ class Fatal(gdb.Breakpoint):
         return False
 
 
+def quietly(command):
+    """Without the report of a stop, which would be in our own code."""
+    gdb.execute("set suppress-cli-notifications on")
+    gdb.execute(command, to_string=True)
+    gdb.execute("set suppress-cli-notifications off")
+
+
 def first_stop():
-    """Runs through the command that starts the program, up to the program itself."""
-    for setting in ("startup-with-shell off", "disable-randomization on", "breakpoint pending on",
-                    "follow-exec-mode same", "follow-fork-mode parent"):
+    """Attaches to the program, which `sreplay replay` has started, and which waits for that."""
+    for setting in ("breakpoint pending on", "follow-exec-mode same"):
         gdb.execute("set " + setting)
     # Exposed regions raise SIGSEGV and the system-call trap SIGSYS: the shim handles them.
     gdb.execute("handle SIGSEGV nostop noprint pass", to_string=True)
     gdb.execute("handle SIGSYS nostop noprint pass", to_string=True)
-    Fatal()
     gdb.execute("handle SIGTRAP stop print nopass", to_string=True)
-    confirm = gdb.parameter("confirm")
-    gdb.execute("set confirm off")
-    gdb.execute("tcatch exec", to_string=True)
-    gdb.execute("run", to_string=True)
-    gdb.execute("set confirm %s" % ("on" if confirm else "off"))
+    quietly("attach %s" % os.environ["SREPLAY_GDB_PROCESS"])
+    control.let_go()
+    Fatal()
+    select_program_frame()
     # A replay forks only to go on as a child that was recorded.
     gdb.execute("set follow-fork-mode child")
-    for name in ("run", "start", "starti"):
+    for name in ("run", "start", "starti", "detach", "attach"):
         Refused(name)
     # Whatever else starts a program, starts this instead.
-    gdb.execute("set startup-with-shell on")
     gdb.execute("set exec-wrapper /bin/false")
+    gdb.events.gdb_exiting.connect(end)
     print("rank %s of %s, before its first instruction. \"help sreplay\" has commands for the recording;\n"
           "\"continue\" runs it." % (RANK, TRACE))
+
+
+def end(event):
+    """gdb would let it go on."""
+    if gdb.selected_inferior().pid:
+        gdb.execute("kill", to_string=True)
 
 
 Hide()

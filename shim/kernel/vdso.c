@@ -223,7 +223,7 @@ void sr_vdso_hide(void)
 	clear_table(&v);
 	hide_from_program();
 	dl_iterate_phdr(bind_again, &v);
-	/* In a replay the vDSO is a copy that makes system calls (replay/host/start/vdso.h). */
+	/* In a replay the vDSO is a copy that makes system calls (replay/host/layout/vdso.h). */
 	if (sr_signals_are_replayed())
 		return;
 	vdso_clock_gettime =

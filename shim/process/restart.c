@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * restart.c: addresses must be the same in the replay. `sreplay record` takes care of that.
+ * restart.c: addresses are best the same in each recording, and what a kernel chooses by itself: so
+ * two recordings can be compared, and a tool that starts a replay itself finds them (replay/host/layout
+ * moves others to where they were). `sreplay record` takes care of that.
  * After a plain LD_PRELOAD start, the process executes its program again, with the
  * personality that switches address randomisation off. The program sees no difference: its
  * arguments, environment, descriptors and process id are the same. Tracers see a second
- * execve, and constructors that ran before this one run again.
+ * execve, and constructors that ran before this one run again. Where that is forbidden, as in
+ * containers, or in vain, addresses remain random.
  *
  * A process does so only once. An execve may drop the flag again (for a set-user-ID
  * program, for example), so the new image must know that it is the second one. An
@@ -28,7 +31,6 @@
 #include "logd/base/rawsys.h"
 #include "logd/ring/socket_path.h"
 #include "logd/ring/request.h"
-#include "logd/base/say.h"
 
 #define AGAIN   WHOLE_SECONDS
 #define CURRENT 0xffffffffu
@@ -111,41 +113,20 @@ int sr_execute_again(void)
 	return (int)err;
 }
 
-static void complain(const char *why)
-{
-	sr_say("cannot switch off address randomisation (%s): the replay may diverge", why);
-}
-
-/* Each execve of such a program, by whomever, takes the switch back. */
-static bool is_set_user_id(void)
-{
-	struct stat st;
-
-	return !status_of("/proc/self/exe", &st) && st.st_mode & (S_ISUID | S_ISGID);
-}
-
 void sr_restart_without_randomisation(void)
 {
-	long now = set_personality(CURRENT), err;
+	long now = set_personality(CURRENT);
 
 	if (now >= 0 && now & AGAIN)
 		set_personality((unsigned int)now & ~AGAIN);
-	if (now >= 0 && now & ADDR_NO_RANDOMIZE)
+	/* Where an execve takes the switch back, as a set-user-ID program's does, a third one would, too. */
+	if (now < 0 || now & (ADDR_NO_RANDOMIZE | AGAIN))
 		return;
-	if (now >= 0 && now & AGAIN) {
-		complain(is_set_user_id() ? "this program is set-user-ID, as su and sudo are; let it start sreplay record, and not the other way round"
-					  : "an execve takes it back");
-		return;
-	}
 	/* Leave a privileged program as it is. */
 	if (!there_is_a_daemon() || getauxval(AT_SECURE))
 		return;
-	err = now < 0 ? now : set_personality((unsigned int)now | ADDR_NO_RANDOMIZE | AGAIN);
-	if (err < 0) {
-		complain(strerrorname_np((int)-err));
+	if (set_personality((unsigned int)now | ADDR_NO_RANDOMIZE | AGAIN) < 0)
 		return;
-	}
-	err = sr_execute_again();
+	sr_execute_again();
 	set_personality((unsigned int)now);
-	complain(strerrorname_np((int)-err));
 }

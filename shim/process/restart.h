@@ -5,7 +5,7 @@
 
 /*
  * Call first in a process that will be recorded. If this executes the program again, it does not
- * return. If it returns, randomisation is off, or a message has said why that was not possible.
+ * return. If it returns, randomisation is off, or that is not possible.
  */
 void sr_restart_without_randomisation(void);
 

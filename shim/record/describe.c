@@ -10,6 +10,7 @@
 
 #include "logd/base/hex.h"
 #include "logd/base/highfd.h"
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/files/inherited.h"
 #include "shim/kernel/tsc.h"
@@ -42,27 +43,68 @@ static uintptr_t find_kernel_mapping(const char *maps)
 	return 0;
 }
 
-/* The lowest address of the kernel's own mappings; libraries lie below. */
-static uintptr_t kernel_mappings(void)
+/* The beginning of a file, as a string. */
+static void read_text(const char *path, char *text, size_t size)
 {
-	long fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"), O_RDONLY | O_CLOEXEC,
-			     0, 0, 0);
-	char *maps = sr_alloc(MAPS_BYTES);
-	size_t size = 0;
-	uintptr_t lowest;
+	long fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	size_t got = 0;
 	long n;
 
-	while (maps && fd >= 0 && size < MAPS_BYTES - 1 &&
-	       (n = sr_sys_read((int)fd, maps + size, MAPS_BYTES - 1 - size)) > 0)
-		size += (size_t)n;
+	while (fd >= 0 && got < size - 1 && (n = sr_sys_read((int)fd, text + got, size - 1 - got)) > 0)
+		got += (size_t)n;
 	if (fd >= 0)
 		sr_sys_close((int)fd);
+	text[got] = 0;
+}
+
+/*
+ * Libraries lie below ld.so, and below the kernel's own mappings where these are next to it.  (Some kernels put them next to
+ * the stack.)
+ */
+static uintptr_t libraries_below(void)
+{
+	uintptr_t loader = getauxval(AT_BASE), lowest;
+	char *maps = sr_alloc(MAPS_BYTES);
+
 	if (!maps)
 		return 0;
-	maps[size] = 0;
+	read_text("/proc/self/maps", maps, MAPS_BYTES);
 	lowest = find_kernel_mapping(maps);
 	sr_free(maps);
-	return lowest;
+	return loader && (!lowest || loader < lowest) ? loader : lowest;
+}
+
+/* Where the heap of brk(2) began: the 47th field of /proc/self/stat (proc(5)).  The second one may have spaces and brackets. */
+static uintptr_t program_break(void)
+{
+	char text[1024];
+	const char *at;
+
+	read_text("/proc/self/stat", text, sizeof(text));
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < 47; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoul(at, NULL, 10) : 0;
+}
+
+/* The path by which the program was executed is the highest of the strings there; one null pointer is above it. */
+static uintptr_t stack_top(void)
+{
+	const char *path = (const char *)getauxval(AT_EXECFN);
+
+	return path ? sr_page_up((uintptr_t)path + strlen(path) + 1 + sizeof(void *)) : 0;
+}
+
+/* Where the kernel has put things, which may be random (replay/host/layout). */
+static int describe_layout(char *extra, size_t size)
+{
+	return snprintf(extra, size,
+			"\"libraries_below\":\"%#lx\",\"vdso\":\"%#lx\",\"program\":\"%#lx\",\"loader\":\"%#lx\","
+			"\"program_break\":\"%#lx\",\"stack\":\"%#lx\",\"stack_top\":\"%#lx\",\"random_at\":\"%#lx\","
+			"\"platform\":\"%#lx\",",
+			libraries_below(), (unsigned long)sr_images_vdso(), getauxval(AT_ENTRY), getauxval(AT_BASE),
+			program_break(), sr_main_stack_start(), stack_top(), getauxval(AT_RANDOM),
+			getauxval(AT_PLATFORM));
 }
 
 /* Appends the last member of the JSON object. */
@@ -124,20 +166,20 @@ bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 		     "\"places\":true,"
 		     "\"stdout_line_buffered\":%s,"
 		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
-		     "\"stack\":\"%#llx\",\"random\":\"%s\",\"libraries_below\":\"%#llx\",\"vdso\":\"%#lx\","
-		     "\"descriptors\":\"%s\",\"descriptors_below\":%d,\"signal_frame\":\"%#lx\",\"huge_pages\":%s,\"threads\":\"%s\",\"ignored\":\"%#lx\",\"blocked\":\"%#lx\","
-		     "\"executed_as\":{\"hex\":\"",
+		     "\"random\":\"%s\","
+		     "\"descriptors\":\"%s\",\"descriptors_below\":%d,\"signal_frame\":\"%#lx\",\"huge_pages\":%s,\"threads\":\"%s\",\"ignored\":\"%#lx\",\"blocked\":\"%#lx\",",
 		     begins[from],
 		     sr_trap_is_on ? "true" : "false",
 		     sr_tsc_traps ? "true" : "false", sr_sys_getpid(), s->clocks ? s->member : -1, s->order ? "true" : "false",
 		     s->order ? "true" : "false",
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
-		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
-		     (unsigned long long)kernel_mappings(), (unsigned long)sr_images_vdso(),
+		     (unsigned long long)main_stack, random,
 		     sr_inherited_text(), sr_fd_floor(), getauxval(AT_MINSIGSTKSZ),
 		     sr_has_huge_pages ? "true" : "false", s->threads == SR_THREADS_SERIAL ? "serial" : "parallel", ignored, blocked);
 	if (main_stack)
 		sr_main_stack_pin(main_stack);
+	n += describe_layout(extra + n, size - (size_t)n);
+	n += snprintf(extra + n, size - (size_t)n, "\"executed_as\":{\"hex\":\"");
 	/* In hexadecimal: a path need not be UTF-8. */
 	for (; path && *path && n < (int)size - 8; path++)
 		n += snprintf(extra + n, size - (size_t)n, "%02x", (unsigned char)*path);

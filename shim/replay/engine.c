@@ -3,6 +3,7 @@
 #include "shim/replay/engine.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -477,6 +478,12 @@ static void take_files(void)
 }
 
 /* Starts the same traps as the recording had: system calls, time-stamp counter, CPUID. */
+static void await_debugger(void)
+{
+	while (atomic_load(&sr_replay_page->awaits_debugger))
+		sr_sys_futex((uint32_t *)&sr_replay_page->awaits_debugger, FUTEX_WAIT, 1, NULL);
+}
+
 static void start_traps(void)
 {
 	int err = sr_replay_page->trap ? sr_trap_start() : 0;
@@ -494,6 +501,9 @@ static void start_traps(void)
 	atomic_store(
 	    &sr_replay_page->cpuid_emulated,
 	    sr_cpuid_begin(&sr_replay_page->processor, atomic_load(&sr_replay_page->cpuid_traced)));
+	if (atomic_load(&sr_replay_page->traced))
+		sr_syscall(SYS_kill, sr_sys_getpid(), SIGSTOP, 0, 0, 0, 0);
+	await_debugger();
 	sr_trap_begin(sr_replay_page->pid);
 	sr_tsc_begin(&sr_tsc_calls);
 }

@@ -11,7 +11,7 @@
 #include "logd/base/highfd.h"
 #include "replay/host/rank/replayed.h"
 #include "replay/host/start/launch.h"
-#include "replay/host/start/layout.h"
+#include "replay/host/layout/layout.h"
 #include "replay/print/say.h"
 
 /* So many are passed, at most. */
@@ -83,8 +83,8 @@ static unsigned long limit_for(const struct sr_replayed_rank *r, unsigned long b
 	return recorded > before ? recorded : before;
 }
 
-/* A tool starts the program itself. */
-static bool is_laid_out(const struct sr_replayed_rank *r)
+/* Is this process the program's parent, which lays it out?  A tool's command starts the program itself. */
+static bool is_parent(const struct sr_replayed_rank *r)
 {
 	return r->options->tool.kind == SR_TOOL_NONE && r->recorded.layout.libraries_below;
 }
@@ -101,7 +101,8 @@ become_recorded(struct sr_replayed_rank *r, unsigned long limit, pid_t parent)
 	    .shown_trace = r->options->dir,
 	    .shown_rank = sr_trace_rank_name(r->trace, r->options->rank),
 	    .open_files = limit_for(r, limit),
-	    .laid_out = is_laid_out(r),
+	    .laid_out = is_parent(r),
+	    .layout_answer = {&r->control->traced, &r->control->cpuid_traced},
 	    .confined = r->trust == SR_TRUST_CONFINED,
 	};
 
@@ -133,9 +134,9 @@ bool sr_replayed_start(struct sr_replayed_rank *r, unsigned long limit)
 	}
 	if (r->child == 0)
 		become_recorded(r, limit, self);
-	if (is_laid_out(r))
+	if (is_parent(r))
 		sr_layout_apply(r->child, &r->recorded.layout, &r->recorded.processor,
-				&r->control->cpuid_traced);
+				&(struct sr_layout_answer){&r->control->traced, &r->control->cpuid_traced});
 	for (size_t i = 0; i < r->n_feeders; i++)
 		if (sr_feeder_start(&r->feeders[i]))
 			return false;

@@ -159,6 +159,7 @@ static int run(struct sr_replayed_rank *r)
 	r->control->sums = sr_trace_has_sums(r->trace, v.rank);
 	r->control->whole_job = r->group && r->group->members == sr_trace_ranks(r->trace);
 	r->control->probes = r->options->tool.kind == SR_TOOL_NONE;
+	atomic_store(&r->control->awaits_debugger, r->options->tool.kind == SR_TOOL_GDB);
 	if (!sr_replayed_open_streams(r, &limit))
 		return SR_EXIT_FAILED;
 	group_fd = r->control->group_fd;

@@ -87,8 +87,10 @@ static void __attribute__((noreturn)) become(const struct sr_launch *l)
 	if (chdir(p->cwd))
 		sr_note("%s, where the program ran, cannot be entered (%s): running here", p->cwd,
 			strerror(errno));
-	if (personality(ADDR_NO_RANDOMIZE) < 0)
-		sr_note("cannot switch off address randomisation: %s", strerror(errno));
+	/* A parent moves what is elsewhere then; addresses that it does not choose are equal in each replay. */
+	if (personality(ADDR_NO_RANDOMIZE) < 0 && !l->laid_out)
+		sr_note("cannot switch off address randomisation (%s): addresses may be others than recorded",
+			strerror(errno));
 	set_stack_limit(p);
 	set_open_files(l->open_files);
 	if (l->files_fd >= 0)
@@ -170,23 +172,43 @@ static size_t count(char **words)
 	return n;
 }
 
+/* The program, which waits for the debugger before any of its code runs. */
+static pid_t start_debugged(const struct sr_launch *l)
+{
+	struct sr_launch program = *l;
+	pid_t child = fork();
+
+	if (child < 0) {
+		sr_fail("cannot fork: %s", strerror(errno));
+		_exit(SR_REPLAY_EXIT_FAILED);
+	}
+	if (!child) {
+		/* As if gdb had started it: the terminal's Ctrl-C is for one of the two. */
+		setpgid(0, 0);
+		program.laid_out = l->recorded->layout.libraries_below;
+		become(&program);
+	}
+	if (l->recorded->layout.libraries_below)
+		sr_layout_apply(child, &l->recorded->layout, &l->recorded->processor, &l->layout_answer);
+	return child;
+}
+
 static void __attribute__((noreturn)) run_gdb(const struct sr_launch *l)
 {
-	static char script[PATH_MAX];
+	static char script[PATH_MAX], self[PATH_MAX], shown[PATH_MAX];
 	char *const own[] = {"gdb", "-q", "-x", script};
 	size_t n = count(l->tool->arguments), at = sizeof(own) / sizeof(own[0]);
-	char **argv = calloc(at + n + 1 + START_WORDS + 1, sizeof(*argv));
-	static char shown[PATH_MAX];
+	char **argv = calloc(at + n + 1, sizeof(*argv)), pid[16];
 
-	if (!argv || !sr_find_gdb_commands(script, sizeof(script)))
+	if (!argv || !sr_find_gdb_commands(script, sizeof(script)) || readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		_exit(SR_REPLAY_EXIT_FAILED);
 	memcpy(argv, own, sizeof(own));
 	if (n)
 		memcpy(argv + at, l->tool->arguments, n * sizeof(*argv));
-	argv[at + n] = "--args";
-	put_start_words(argv + at + n + 1, l);
+	snprintf(pid, sizeof(pid), "%d", (int)start_debugged(l));
 	/* For the gdb commands; the program gets the recorded environment. */
-	setenv("SREPLAY_GDB_COMMAND", argv[at + n + 1], 1);
+	setenv("SREPLAY_GDB_PROCESS", pid, 1);
+	setenv("SREPLAY_GDB_COMMAND", self, 1);
 	setenv("SREPLAY_GDB_TRACE", realpath(l->shown_trace, shown) ? shown : l->shown_trace, 1);
 	setenv("SREPLAY_GDB_RANK", l->shown_rank, 1);
 	run(argv);

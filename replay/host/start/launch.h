@@ -3,9 +3,9 @@
  * launch.h: turns this process into the recorded one: its directory, limits, descriptors,
  * arguments, environment and addresses.
  *
- * A tool (a debugger, strace, perf, ...) starts the program itself, with its own environment and
- * under another name.  It is given `sreplay replay-start` to start instead, which turns into the
- * recorded process just as without the tool.
+ * A debugger is attached to the program, its child, before any code of the program has run.  Another tool (strace, perf, ...)
+ * starts the program itself, with its own environment and under another name.  It is given `sreplay replay-start` to start
+ * instead, which turns into the recorded process, but leaves its memory as the kernel lays it out.
  */
 #ifndef REPLAY_HOST_START_LAUNCH_H
 #define REPLAY_HOST_START_LAUNCH_H
@@ -34,7 +34,8 @@ struct sr_launch {
 	int32_t rank;
 	uint32_t image; /* of the rank */
 	const char *shown_trace, *shown_rank; /* a debugger's commands name it so */
-	bool laid_out;            /* see layout.h */
+	bool laid_out;            /* the parent lays out its memory: see replay/host/layout */
+	struct sr_layout_answer layout_answer; /* of a debugged program */
 	bool confined;            /* see confine.h */
 	int files_fd;             /* of the private files, where it may write; -1: none */
 	int lowest_fd;            /* of the replay's own descriptors */

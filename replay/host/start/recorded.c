@@ -55,12 +55,40 @@ static uint64_t number_of(const json_t *json, const char *key)
 	return text ? strtoull(text, NULL, 0) : 0;
 }
 
+static void load_files(struct sr_layout *l, const json_t *objects)
+{
+	const json_t *object, *lowest;
+	char *path;
+	size_t i;
+
+	l->files = calloc(json_array_size(objects) + 1, sizeof(*l->files));
+	json_array_foreach(objects, i, object)
+	{
+		lowest = json_array_get(json_object_get(object, "ranges"), 0);
+		path = l->files && lowest ? text_of(object, "path") : NULL;
+		if (path)
+			l->files[l->n_files++] = (struct sr_layout_file){
+			    .path = path,
+			    .start = (uint64_t)json_integer_value(json_object_get(lowest, "start")),
+			    .offset = (uint64_t)json_integer_value(json_object_get(lowest, "offset")),
+			};
+	}
+}
+
+static void free_files(struct sr_layout *l)
+{
+	for (size_t i = 0; i < l->n_files; i++)
+		free(l->files[i].path);
+	free(l->files);
+}
+
 /*
  * Without the system-call trap libc asked the vDSO for the time: it stays where this kernel has
  * it.
  */
-static void load_layout(struct sr_layout *l, const json_t *extra)
+static void load_layout(struct sr_layout *l, const json_t *json)
 {
+	const json_t *extra = json_object_get(json, "extra");
 	const char *random = json_string_value(json_object_get(extra, "random"));
 
 	if (!json_is_true(json_object_get(extra, "syscall_trap")) || !random ||
@@ -68,8 +96,15 @@ static void load_layout(struct sr_layout *l, const json_t *extra)
 		return;
 	l->libraries_below = number_of(extra, "libraries_below");
 	l->vdso = number_of(extra, "vdso");
+	l->program = number_of(extra, "program");
+	l->loader = number_of(extra, "loader");
+	l->program_break = number_of(extra, "program_break");
 	l->stack = number_of(extra, "stack");
+	l->stack_top = number_of(extra, "stack_top");
+	l->random_at = number_of(extra, "random_at");
+	l->platform = number_of(extra, "platform");
 	l->signal_frame = number_of(extra, "signal_frame");
+	load_files(l, json_object_get(json, "objects"));
 }
 
 /* "5,6=1"; what is malformed, and what follows it, counts as closed. */
@@ -129,7 +164,7 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	    .blocked = number_of(extra, "blocked"),
 	    .stdout_line_buffered = json_is_true(json_object_get(extra, "stdout_line_buffered")),
 	};
-	load_layout(&r->layout, extra);
+	load_layout(&r->layout, json);
 	load_processor(&r->processor, extra);
 	load_inherited(r->inherited, extra);
 	if (json_string_value(json_object_get(extra, "recorded_from")) &&
@@ -152,6 +187,7 @@ void sr_recorded_free(struct sr_recorded *r)
 	free(r->cwd);
 	free_vector(r->argv);
 	free_vector(r->env);
+	free_files(&r->layout);
 }
 
 static bool same_identity(int fd, const json_t *object, const char *path)

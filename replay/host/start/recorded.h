@@ -11,7 +11,7 @@
 
 #include "logd/trace/reader.h"
 #include "replay/abi/control.h"
-#include "replay/host/start/layout.h"
+#include "replay/host/layout/layout.h"
 
 struct sr_recorded {
 	const json_t *json; /* the trace's */

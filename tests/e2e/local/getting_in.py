@@ -256,14 +256,22 @@ def plain_start_oddities(tap, place):
         os.chmod(setuid, 0o4755)
         # not under strace, where the kernel ignores the bit
         r = place.run([setuid, "addresses"], place.plain("setuid"))
-        tap.ok(r.returncode == 3 and r.stderr.count(b"\n") == 1 and b"address randomisation" in r.stderr and b"set-user-ID" in r.stderr,
-               "a set-user-ID program, whose flag each execve takes back: one line, no loop", r)
+        status, out, err = replay(place.trace("setuid"), 0)
+        tap.ok(r.returncode == status == 3 and not r.stderr and out == r.stdout and "exact" in err,
+               "a set-user-ID program, whose flag each execve takes back: no loop, and exact", "%s\n%s" % (r, err))
     if os.uname().machine != "x86_64":
         return
     r = place.run([HOSTILE, "addresses"], place.plain("seccomp"), preexec_fn=refuse_personality)
-    tap.ok(r.returncode == 3 and r.stderr.count(b"\n") == 1 and b"EPERM" in r.stderr,
-           "where a container's filter refuses the call: one line, recorded", r)
-    tap.ok(len(place.calls("seccomp")) > 0, "... and there is a trace")
+    tap.ok(r.returncode == 3 and not r.stderr, "where a container's filter refuses the call: recorded, with random addresses", r)
+    for where, prepare in (("", None), (" there", refuse_personality)):
+        again = place.run([SREPLAY, "replay", place.trace("seccomp")], preexec_fn=prepare)
+        tap.ok(again.returncode == 3 and again.stdout == r.stdout and b"exact" in again.stderr,
+               "... and replayed%s at the recorded addresses" % where, "%s\n%s" % (r, again))
+    if shutil.which("gdb"):
+        again = place.run([SREPLAY, "replay", "--gdb", "0", place.trace("seccomp"), "--", "-batch", "-ex", "break main", "-ex", "continue",
+                           "-ex", "continue"], preexec_fn=refuse_personality)
+        tap.ok(again.returncode == 3 and r.stdout in again.stdout and b"Breakpoint 1, main" in again.stdout,
+               "... and under gdb", again)
 
 
 def refuse_personality():

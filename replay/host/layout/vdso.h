@@ -6,8 +6,8 @@
  * replayed process has one where the recorded process had it (layout.h).  Its functions make
  * system calls instead of reading the time.
  */
-#ifndef REPLAY_HOST_START_VDSO_H
-#define REPLAY_HOST_START_VDSO_H
+#ifndef REPLAY_HOST_LAYOUT_VDSO_H
+#define REPLAY_HOST_LAYOUT_VDSO_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/host/start/vdso.h"
+#include "replay/host/layout/vdso.h"
 
 #include <elf.h>
 #include <errno.h>
