@@ -14,11 +14,12 @@
 #include "replay/analysis/log/keymap.h"
 #include "replay/analysis/log/large.h"
 #include "replay/analysis/races/image.h"
+#include "replay/analysis/races/places.h"
 
-/* Memory in pieces, each with the requests that change it; those within one word are kept by the word. */
-#define PIECE 512
-#define WORD  8
-#define WORDS (PIECE / WORD)
+/* Memory in pieces (places.h), with the requests that change it: by word, or by range. */
+#define PIECE SR_PIECE
+#define WORD  SR_WORD
+#define WORDS SR_WORDS
 /* What is longer is compared only where a value has all of it. */
 #define SMALL 1024
 /* So many of a row are looked at, from the last one back. */
@@ -36,10 +37,16 @@ struct row {
 	uint32_t n, room;
 };
 
-struct piece {
-	struct row wide;   /* that go beyond a word */
-	struct row *words; /* WORDS rows; NULL: all are empty */
-	uint64_t used;     /* a bit for each word whose row is not empty */
+/* Of a piece. */
+struct words {
+	struct row *rows; /* WORDS of them; NULL: all are empty */
+	uint64_t used;    /* a bit for each word whose row is not empty */
+};
+
+/* A row that is gone through from its end. */
+struct walk {
+	const struct row *row;
+	uint32_t left;
 };
 
 struct sr_race_producers {
@@ -47,9 +54,13 @@ struct sr_race_producers {
 	size_t n, room;
 	uint32_t *by_number; /* of those in `all`, plus 1: numbers are given in a row */
 	size_t by_number_n, by_number_room;
-	struct sr_keymap places; /* of a piece, in pieces */
-	struct piece *pieces;
-	size_t pieces_n, pieces_room;
+	struct sr_places places;
+	struct words *words; /* by piece */
+	size_t words_n, words_room;
+	struct row *wide; /* by range: requests that go beyond a word */
+	size_t wide_n, wide_room;
+	struct walk *walks; /* of the ranges of a piece */
+	size_t walks_n, walks_room;
 	struct sr_arena rows; /* and what they have */
 	struct sr_image image;
 };
@@ -64,49 +75,62 @@ void sr_race_producers_free(struct sr_race_producers *p)
 	if (!p)
 		return;
 	sr_arena_free(&p->rows);
-	free(p->pieces);
+	free(p->words);
+	free(p->wide);
+	free(p->walks);
 	sr_large_free(p->all, p->room, sizeof(*p->all));
 	sr_large_free(p->by_number, p->by_number_room, sizeof(*p->by_number));
-	sr_keymap_free(&p->places);
+	sr_places_free(&p->places);
 	sr_image_free(&p->image);
 	free(p);
 }
 
-static struct piece *piece_of(struct sr_race_producers *p, uint32_t owner, uint64_t number, bool make)
+/* Of those within a word.  NULL: no memory. */
+static struct row *row_of_word(struct sr_race_producers *p, const struct sr_race_written *w)
 {
-	uint64_t key = sr_keymap_of_rank(number, owner), at;
-	struct piece *q;
+	const uint32_t piece = sr_places_piece(&p->places, w->owner, w->begin / PIECE, true);
+	struct words *q;
 
-	if (sr_keymap_get(&p->places, key, &at))
-		return &p->pieces[at];
-	if (!make)
-		return NULL;
-	q = sr_grow((void **)&p->pieces, p->pieces_n, &p->pieces_room, sizeof(*q));
-	if (!q || sr_keymap_put(&p->places, key, p->pieces_n))
-		return NULL;
-	*q = (struct piece){0};
-	p->pieces_n++;
-	return q;
-}
-
-static size_t word_of(uint64_t address)
-{
-	return address / WORD % WORDS;
-}
-
-/* Where in a piece a request is kept; NULL: no memory. */
-static struct row *row_for(struct sr_race_producers *p, struct piece *q, const struct sr_race_written *w)
-{
-	if (w->begin / WORD != (w->end - 1) / WORD)
-		return &q->wide;
-	if (!q->words) {
-		q->words = sr_arena_get(&p->rows, WORDS * sizeof(*q->words));
-		if (!q->words)
+	for (; piece != SR_NO_PLACE && p->words_n <= piece; p->words_n++) {
+		q = sr_grow((void **)&p->words, p->words_n, &p->words_room, sizeof(*q));
+		if (!q)
 			return NULL;
-		memset(q->words, 0, WORDS * sizeof(*q->words));
+		*q = (struct words){0};
 	}
-	q->used |= UINT64_C(1) << word_of(w->begin);
-	return &q->words[word_of(w->begin)];
+	if (piece == SR_NO_PLACE)
+		return NULL;
+	q = &p->words[piece];
+	if (!q->rows) {
+		q->rows = sr_arena_get(&p->rows, WORDS * sizeof(*q->rows));
+		if (!q->rows)
+			return NULL;
+		memset(q->rows, 0, WORDS * sizeof(*q->rows));
+	}
+	q->used |= UINT64_C(1) << sr_word_of(w->begin);
+	return &q->rows[sr_word_of(w->begin)];
+}
+
+static struct row *row_of_range(struct sr_race_producers *p, const struct sr_race_written *w)
+{
+	const uint32_t range = sr_places_range(&p->places, w->owner, w->begin, w->end);
+	struct row *r;
+
+	if (range == SR_NO_PLACE)
+		return NULL;
+	if (range == p->wide_n) {
+		r = sr_grow((void **)&p->wide, p->wide_n, &p->wide_room, sizeof(*r));
+		if (!r)
+			return NULL;
+		*r = (struct row){0};
+		p->wide_n++;
+	}
+	return &p->wide[range];
+}
+
+/* Where a request is kept; NULL: no memory. */
+static struct row *row_for(struct sr_race_producers *p, const struct sr_race_written *w)
+{
+	return sr_is_within_word(w->begin, w->end) ? row_of_word(p, w) : row_of_range(p, w);
 }
 
 static int keep(struct sr_race_producers *p, struct row *r, uint32_t written)
@@ -154,9 +178,8 @@ int sr_race_producers_add(struct sr_race_producers *p, const struct sr_race_writ
 	if (!added || note_number(p, w->number))
 		return -ENOMEM;
 	*added = (struct written){.w = *w};
-	for (uint64_t k = w->begin / PIECE; w->begin < w->end && k <= (w->end - 1) / PIECE; k++) {
-		struct piece *q = piece_of(p, w->owner, k, true);
-		struct row *r = q ? row_for(p, q, w) : NULL;
+	if (w->begin < w->end) {
+		struct row *r = row_for(p, w);
 
 		if (!r || keep(p, r, (uint32_t)p->n))
 			return -ENOMEM;
@@ -253,26 +276,105 @@ static bool may_be_of(const struct written *a, uint64_t by, const struct sr_race
 	return !a->is_past && a->w.number != by && asked->may_have_come(asked->argument, &a->w);
 }
 
-/* Covers `address`; *end is cut to where another set of requests begins. */
+/* If it covers `address` it is one; *end is cut to where another set of requests begins. */
+static void consider(const struct sr_race_producers *p, uint32_t written, uint64_t address, uint64_t *end, uint64_t by,
+		     const struct sr_race_producing *asked, struct candidates *c)
+{
+	const struct written *a = &p->all[written];
+
+	if (a->w.end <= address || a->w.begin >= *end || !may_be_of(a, by, asked))
+		return;
+	if (a->w.begin > address) {
+		*end = a->w.begin;
+		return;
+	}
+	if (a->w.end < *end)
+		*end = a->w.end;
+	c->at[c->n++] = written;
+}
+
 static void collect_row(const struct sr_race_producers *p, const struct row *r, uint64_t address, uint64_t *end, uint64_t by,
 			const struct sr_race_producing *asked, struct candidates *c)
 {
 	size_t seen = 0;
 
-	for (size_t i = r->n; i-- > 0 && seen < LOOK; seen++) {
-		const struct written *a = &p->all[r->at[i]];
-
-		if (a->w.end <= address || a->w.begin >= *end || !may_be_of(a, by, asked))
-			continue;
-		if (a->w.begin > address) {
-			*end = a->w.begin;
-			continue;
-		}
-		if (a->w.end < *end)
-			*end = a->w.end;
-		c->at[c->n++] = r->at[i];
-	}
+	for (size_t i = r->n; i-- > 0 && seen < LOOK; seen++)
+		consider(p, r->at[i], address, end, by, asked, c);
 	c->are_all &= seen < LOOK;
+}
+
+static uint32_t last_of(const struct walk *w)
+{
+	return w->row->at[w->left - 1];
+}
+
+/* A heap, the last request on top: the walk at i may be too far up. */
+static void sift(struct walk *walks, size_t n, size_t i)
+{
+	for (;;) {
+		const size_t left = 2 * i + 1;
+		size_t most = i;
+		struct walk w;
+
+		for (size_t k = left; k < n && k < left + 2; k++)
+			if (last_of(&walks[k]) > last_of(&walks[most]))
+				most = k;
+		if (most == i)
+			return;
+		w = walks[i];
+		walks[i] = walks[most];
+		walks[most] = w;
+		i = most;
+	}
+}
+
+/* The rows of all ranges of the piece, which meet the bytes or not.  0 or -ENOMEM. */
+static int begin_walks(struct sr_race_producers *p, const struct sr_place_piece *q)
+{
+	p->walks_n = 0;
+	for (uint32_t i = 0; i < q->n; i++) {
+		const struct row *r = &p->wide[q->ranges[i]];
+		struct walk *w;
+
+		if (!r->n)
+			continue;
+		w = sr_grow((void **)&p->walks, p->walks_n, &p->walks_room, sizeof(*w));
+		if (!w)
+			return -ENOMEM;
+		*w = (struct walk){r, r->n};
+		p->walks_n++;
+	}
+	for (size_t i = p->walks_n / 2; i-- > 0;)
+		sift(p->walks, p->walks_n, i);
+	return 0;
+}
+
+/* The last one of all that are left in the walks. */
+static bool next_back(struct sr_race_producers *p, uint32_t *written)
+{
+	struct walk *top = p->walks;
+
+	if (!p->walks_n)
+		return false;
+	*written = last_of(top);
+	if (!--top->left)
+		*top = p->walks[--p->walks_n];
+	sift(p->walks, p->walks_n, 0);
+	return true;
+}
+
+static int collect_ranges(struct sr_race_producers *p, const struct sr_place_piece *q, uint64_t address, uint64_t *end, uint64_t by,
+			  const struct sr_race_producing *asked, struct candidates *c)
+{
+	uint32_t written;
+	size_t seen = 0;
+
+	if (begin_walks(p, q))
+		return -ENOMEM;
+	for (; seen < LOOK && next_back(p, &written); seen++)
+		consider(p, written, address, end, by, asked, c);
+	c->are_all &= seen < LOOK;
+	return 0;
 }
 
 /* The last one first. */
@@ -283,26 +385,34 @@ static int by_place(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-static void collect(const struct sr_race_producers *p, const struct piece *q, uint64_t address, uint64_t *end, uint64_t by,
-		    const struct sr_race_producing *asked, struct candidates *c)
+static struct words *words_of(const struct sr_race_producers *p, uint32_t piece)
 {
+	return piece < p->words_n ? &p->words[piece] : NULL;
+}
+
+static int collect(struct sr_race_producers *p, uint32_t piece, uint64_t address, uint64_t *end, uint64_t by,
+		   const struct sr_race_producing *asked, struct candidates *c)
+{
+	const struct words *q = words_of(p, piece);
 	size_t wide;
 
 	c->n = 0;
 	c->are_all = true;
-	if (!q)
-		return;
-	collect_row(p, &q->wide, address, end, by, asked, c);
+	if (piece == SR_NO_PLACE)
+		return 0;
+	if (collect_ranges(p, &p->places.pieces[piece], address, end, by, asked, c))
+		return -ENOMEM;
 	wide = c->n;
-	for (uint64_t left = q->used & UINT64_MAX << word_of(address); left; left &= left - 1) {
+	for (uint64_t left = q ? q->used & UINT64_MAX << sr_word_of(address) : 0; left; left &= left - 1) {
 		const size_t word = (size_t)__builtin_ctzll(left);
 
 		if (address / PIECE * PIECE + word * WORD >= *end)
 			break;
-		collect_row(p, &q->words[word], address, end, by, asked, c);
+		collect_row(p, &q->rows[word], address, end, by, asked, c);
 	}
 	if (wide && c->n > wide)
 		qsort(c->at, c->n, sizeof(*c->at), by_place);
+	return 0;
 }
 
 /* A row has them in the order of their queue. */
@@ -335,17 +445,20 @@ static void pass_row(struct sr_race_producers *p, struct row *r, const struct wr
 }
 
 /* The owner has seen this one: those before it on its queue, and itself if it was seen whole, will not come again. */
-static void pass(struct sr_race_producers *p, struct piece *q, uint64_t number, const struct written *seen, bool is_whole,
+static void pass(struct sr_race_producers *p, uint32_t piece, uint64_t number, const struct written *seen, bool is_whole,
 		 struct sr_race_producing *found)
 {
+	const struct sr_place_piece *ranges = &p->places.pieces[piece];
+	struct words *q = words_of(p, piece);
 	const uint64_t begin = number * PIECE;
-	const size_t first = seen->w.begin > begin ? word_of(seen->w.begin) : 0,
-		     last = seen->w.end < begin + PIECE ? word_of(seen->w.end - 1) : WORDS - 1;
-	uint64_t left = q->used & UINT64_MAX << first & UINT64_MAX >> (WORDS - 1 - last);
+	const size_t first = seen->w.begin > begin ? sr_word_of(seen->w.begin) : 0,
+		     last = seen->w.end < begin + PIECE ? sr_word_of(seen->w.end - 1) : WORDS - 1;
+	uint64_t left = q ? q->used & UINT64_MAX << first & UINT64_MAX >> (WORDS - 1 - last) : 0;
 
-	pass_row(p, &q->wide, seen, is_whole, found);
+	for (uint32_t i = 0; i < ranges->n; i++)
+		pass_row(p, &p->wide[ranges->ranges[i]], seen, is_whole, found);
 	for (; left; left &= left - 1)
-		pass_row(p, &q->words[__builtin_ctzll(left)], seen, is_whole, found);
+		pass_row(p, &q->rows[__builtin_ctzll(left)], seen, is_whole, found);
 }
 
 /* Is it the next one back in a row of its queue, of which the last one is kept?  Then it takes the place of the first one so far. */
@@ -392,7 +505,7 @@ uint64_t sr_race_producers_next(struct sr_race_producers *p, uint32_t owner, uin
 				uint64_t length, uint64_t by, bool no_stores, struct sr_race_producing *found)
 {
 	static struct candidates c;
-	struct piece *q = piece_of(p, owner, address / PIECE, false);
+	const uint32_t piece = sr_places_piece(&p->places, owner, address / PIECE, false);
 	uint64_t end = address + length, piece_end = (address / PIECE + 1) * PIECE;
 	const struct written *seen;
 	uint8_t was[PIECE], word[WORD];
@@ -400,7 +513,8 @@ uint64_t sr_race_producers_next(struct sr_race_producers *p, uint32_t owner, uin
 
 	if (end > piece_end)
 		end = piece_end;
-	collect(p, q, address, &end, by, found, &c);
+	if (collect(p, piece, address, &end, by, found, &c))
+		return 0;
 	sr_image_get(&p->image, owner, address, was, end - address);
 	is_same = !memcmp(was, data, end - address);
 	found->skipped_n = 0;
@@ -418,6 +532,6 @@ uint64_t sr_race_producers_next(struct sr_race_producers *p, uint32_t owner, uin
 	found->is_certain &= found->is_from_requests;
 	seen = !by && found->is_certain ? of_number(p, found->fits[0]) : NULL;
 	if (seen)
-		pass(p, q, address / PIECE, seen, seen->w.end - seen->w.begin <= 8 || (address <= seen->w.begin && seen->w.end <= end), found);
+		pass(p, piece, address / PIECE, seen, seen->w.end - seen->w.begin <= 8 || (address <= seen->w.begin && seen->w.end <= end), found);
 	return end - address;
 }

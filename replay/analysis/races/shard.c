@@ -9,16 +9,13 @@
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/keymap.h"
 #include "replay/analysis/races/conflicts.h"
+#include "replay/analysis/races/places.h"
 #include "replay/analysis/races/queues.h"
 
 /* So many equal values are looked at before one that may be another race. */
 #define EQUAL_MOST 16
 
 #define NONE UINT32_MAX
-
-/* A piece's accesses within one word are kept by the word. */
-#define WORD  8
-#define WORDS (SR_SHARD_PIECE / WORD)
 
 /*
  * Accesses of one agent and origin to the same bytes, in the order of the pass.  If one of them is a race with another
@@ -32,6 +29,7 @@ struct row {
 	uint32_t older; /* a ring of EQUAL_MOST; NONE: there is none but the last one */
 	uint32_t agent, held;
 	uint32_t last, n; /* last: an access; n: how many there were */
+	uint32_t serial;  /* rows of a shard are numbered as they come */
 	uint16_t doubts;
 	uint8_t kind;
 	bool is_write;
@@ -47,9 +45,9 @@ struct ring {
 	uint32_t at[EQUAL_MOST];
 };
 
-struct piece {
-	struct list wide;   /* that go beyond a word */
-	struct list *words; /* WORDS lists; NULL: all are empty */
+/* A piece's accesses within one word. */
+struct words {
+	struct list *lists; /* SR_WORDS; NULL: all are empty */
 	uint64_t used;      /* a bit for each word whose list is not empty */
 };
 
@@ -65,13 +63,18 @@ struct sr_shard {
 	uint32_t place;                  /* of the access, among those of its batch */
 	struct sr_found_pairs *found;
 	uint64_t pairs;
-	struct sr_keymap places; /* of a piece, in pieces */
+	struct sr_places places;
+	struct words *words; /* by piece */
+	size_t words_n, words_room;
+	struct list *ranges; /* by range: the accesses that go beyond a word */
+	size_t ranges_n, ranges_room;
+	struct row **met; /* rows of several ranges */
+	size_t met_n, met_room;
 	struct sr_keymap keys;   /* that end, in keyed */
 	struct sr_arena rows; /* and lists of them */
+	uint32_t serial;
 	struct ring *rings;
 	size_t rings_n, rings_room;
-	struct piece *pieces;
-	size_t pieces_n, pieces_room;
 	struct keyed *keyed;
 	size_t keyed_n, keyed_room;
 };
@@ -164,27 +167,12 @@ static int compare(struct sr_shard *h, const struct sr_access *a, const struct s
 		    (was_before(h, a->gathered, SR_SURE) ? SR_DOUBT_SENT : 0) | (h->past->is_broken ? SR_DOUBT_LOOP : 0));
 }
 
-/* ----------------------------------------------------------------- pieces */
+/* ------------------------------------------------------------------- rows */
 
 /* A number among an owner's, as a key. */
 static uint64_t key_of(uint32_t owner, uint64_t number)
 {
 	return sr_keymap_of_rank(number, owner) + 1;
-}
-
-static struct piece *piece_of(struct sr_shard *h, uint64_t key)
-{
-	struct piece *p;
-	uint64_t at;
-
-	if (sr_keymap_get(&h->places, key, &at))
-		return &h->pieces[at];
-	p = sr_grow((void **)&h->pieces, h->pieces_n, &h->pieces_room, sizeof(*p));
-	if (!p || sr_keymap_put(&h->places, key, h->pieces_n))
-		return NULL;
-	*p = (struct piece){0};
-	h->pieces_n++;
-	return p;
 }
 
 static uint64_t origin_of(const struct sr_shard *h, const struct sr_access *a)
@@ -225,6 +213,7 @@ static int add_row(struct sr_shard *h, struct list *p, uint32_t access, const st
 			  .held = a->held,
 			  .last = access,
 			  .n = 1,
+			  .serial = h->serial++,
 			  .until = stamp_of(h, end_of_row(a)),
 			  .doubts = a->doubts,
 			  .kind = a->kind,
@@ -275,7 +264,7 @@ static uint32_t from_end(const struct sr_shard *h, const struct row *r, uint32_t
 /* Two that meet in several pieces are compared in the first one. */
 static bool is_first(uint64_t a, uint64_t b, uint64_t number)
 {
-	return (a > b ? a : b) / SR_SHARD_PIECE == number;
+	return (a > b ? a : b) / SR_PIECE == number;
 }
 
 static int tell_ordered(struct sr_shard *h, const struct sr_access *a, const struct sr_access *b)
@@ -328,42 +317,151 @@ static int compare_list(struct sr_shard *h, const struct list *p, const struct s
 	return ret;
 }
 
-static bool is_small(const struct sr_access *a)
-{
-	return a->begin / WORD == (a->end - 1) / WORD;
-}
+/* ----------------------------------------------------------- words and ranges */
 
-static size_t word_of(uint64_t address)
+static int compare_words(struct sr_shard *h, uint32_t piece, const struct sr_access *b, uint64_t number)
 {
-	return address / WORD % WORDS;
-}
-
-static int compare_all(struct sr_shard *h, const struct piece *p, const struct sr_access *b, uint64_t number)
-{
-	const uint64_t begin = number * SR_SHARD_PIECE, end = begin + SR_SHARD_PIECE;
-	const size_t first = b->begin > begin ? word_of(b->begin) : 0, last = b->end < end ? word_of(b->end - 1) : WORDS - 1;
-	uint64_t used = p->used & UINT64_MAX << first & UINT64_MAX >> (WORDS - 1 - last);
-	int ret = compare_list(h, &p->wide, b, number);
+	const uint64_t begin = number * SR_PIECE, end = begin + SR_PIECE;
+	const size_t first = b->begin > begin ? sr_word_of(b->begin) : 0, last = b->end < end ? sr_word_of(b->end - 1) : SR_WORDS - 1;
+	const struct words *w = piece < h->words_n ? &h->words[piece] : NULL;
+	uint64_t used = w ? w->used & UINT64_MAX << first & UINT64_MAX >> (SR_WORDS - 1 - last) : 0;
+	int ret = 0;
 
 	for (; used && !ret; used &= used - 1)
-		ret = compare_list(h, &p->words[__builtin_ctzll(used)], b, number);
+		ret = compare_list(h, &w->lists[__builtin_ctzll(used)], b, number);
 	return ret;
 }
 
-/* Where in a piece the access is kept; NULL: no memory. */
-static struct list *list_for(struct sr_shard *h, struct piece *p, const struct sr_access *a)
+static int by_serial(const void *a, const void *b)
 {
-	if (!is_small(a))
-		return &p->wide;
-	if (!p->words) {
-		p->words = sr_arena_get(&h->rows, WORDS * sizeof(*p->words));
-		if (!p->words)
-			return NULL;
-		memset(p->words, 0, WORDS * sizeof(*p->words));
-	}
-	p->used |= UINT64_C(1) << word_of(a->begin);
-	return &p->words[word_of(a->begin)];
+	const struct row *x = *(struct row *const *)a, *y = *(struct row *const *)b;
+
+	return (x->serial > y->serial) - (x->serial < y->serial);
 }
+
+/* Of a range that may meet `b` in this piece first.  It need not be compared here. */
+static int meet_range(struct sr_shard *h, uint32_t range, const struct sr_access *b, uint64_t number)
+{
+	const struct list *p = &h->ranges[range];
+	const bool is_write = sr_access_is_write(b);
+
+	for (uint32_t i = 0; i < p->n; i++) {
+		struct row **at;
+
+		if (!may_meet(&p->rows[i], b, is_write, number))
+			continue;
+		at = sr_grow((void **)&h->met, h->met_n, &h->met_room, sizeof(struct row *));
+		if (!at)
+			return -ENOMEM;
+		*at = &p->rows[i];
+		h->met_n++;
+	}
+	return 0;
+}
+
+/* The rows of several ranges, in the order in which they came. */
+static int compare_met(struct sr_shard *h, const struct sr_access *b, uint64_t number, bool is_of_one)
+{
+	int ret = 0;
+
+	if (!is_of_one && h->met_n > 1)
+		qsort(h->met, h->met_n, sizeof(*h->met), by_serial);
+	for (size_t i = 0; i < h->met_n && !ret; i++)
+		ret = compare_row(h, h->met[i], b, number + 1);
+	h->met_n = 0;
+	return ret;
+}
+
+static int compare_piece(struct sr_shard *h, uint32_t piece, const struct sr_access *b, uint64_t number)
+{
+	const struct sr_place_piece *p = &h->places.pieces[piece];
+	int ret = 0;
+
+	for (uint32_t i = 0; i < p->n && !ret; i++)
+		ret = meet_range(h, p->ranges[i], b, number);
+	if (!ret)
+		ret = compare_met(h, b, number, p->n == 1);
+	return ret ? ret : compare_words(h, piece, b, number);
+}
+
+/* An access within a word. */
+static int take_small(struct sr_shard *h, uint32_t access, const struct sr_access *b, uint64_t origin)
+{
+	const uint64_t number = b->begin / SR_PIECE;
+	const uint32_t piece = sr_places_piece(&h->places, b->owner, number, true);
+	struct words *w;
+	int ret = piece == SR_NO_PLACE ? -ENOMEM : compare_piece(h, piece, b, number);
+
+	if (ret)
+		return ret;
+	for (; h->words_n <= piece; h->words_n++) {
+		w = sr_grow((void **)&h->words, h->words_n, &h->words_room, sizeof(*w));
+		if (!w)
+			return -ENOMEM;
+		*w = (struct words){0};
+	}
+	w = &h->words[piece];
+	if (!w->lists) {
+		w->lists = sr_arena_get(&h->rows, SR_WORDS * sizeof(*w->lists));
+		if (!w->lists || sr_places_add_words(&h->places, piece, number))
+			return -ENOMEM;
+		memset(w->lists, 0, SR_WORDS * sizeof(*w->lists));
+	}
+	w->used |= UINT64_C(1) << sr_word_of(b->begin);
+	return add(h, &w->lists[sr_word_of(b->begin)], access, b, origin, false);
+}
+
+/* Piece by piece: the range has too many meetings for a list. */
+static int compare_pieces(struct sr_shard *h, const struct sr_access *b)
+{
+	int ret = 0;
+
+	for (uint64_t n = b->begin / SR_PIECE; n <= (b->end - 1) / SR_PIECE && !ret; n++)
+		if (sr_places_has(&h->places, b->owner, n))
+			ret = compare_piece(h, sr_places_piece(&h->places, b->owner, n, false), b, n);
+	return ret;
+}
+
+static int compare_meetings(struct sr_shard *h, const struct sr_range *r, const struct sr_access *b)
+{
+	const struct sr_meeting *m = r->meetings, *end = m + r->meetings_n;
+	int ret = 0;
+
+	while (m < end && !ret) {
+		const uint64_t number = m->number;
+		const struct sr_meeting *first = m;
+
+		for (; m < end && m->number == number && m->range != SR_NO_PLACE && !ret; m++)
+			ret = meet_range(h, m->range, b, number);
+		if (!ret)
+			ret = compare_met(h, b, number, m == first + 1);
+		if (!ret && m < end && m->number == number)
+			ret = compare_words(h, sr_places_piece(&h->places, b->owner, (m++)->number, false), b, number);
+	}
+	return ret;
+}
+
+/* An access of more than a word. */
+static int take_wide(struct sr_shard *h, uint32_t access, const struct sr_access *b, uint64_t origin)
+{
+	const uint32_t range = sr_places_range(&h->places, b->owner, b->begin, b->end);
+	int ret;
+
+	if (range == SR_NO_PLACE)
+		return -ENOMEM;
+	if (range == h->ranges_n) {
+		struct list *added = sr_grow((void **)&h->ranges, h->ranges_n, &h->ranges_room, sizeof(*added));
+
+		if (!added)
+			return -ENOMEM;
+		*added = (struct list){0};
+		h->ranges_n++;
+	}
+	ret = h->places.ranges[range].is_crowded ? compare_pieces(h, b) : compare_meetings(h, &h->places.ranges[range], b);
+	return ret ? ret : add(h, &h->ranges[range], access, b, origin, true);
+}
+
+/* ------------------------------------------------------------- keys that end */
 
 /* Where the accesses by a key that ends are.  NULL: no memory. */
 static struct keyed *keyed_of(struct sr_shard *h, uint64_t key)
@@ -398,17 +496,6 @@ static int take_key(struct sr_shard *h, uint32_t access, uint64_t origin)
 	return ret ? ret : add(h, is_release ? &k->releases : &k->accesses, access, b, origin, true);
 }
 
-/* An access in one piece of the memory. */
-static int take_piece(struct sr_shard *h, uint32_t access, uint64_t number, uint64_t origin)
-{
-	const struct sr_access *b = &h->of->m->accesses[access];
-	struct piece *p = piece_of(h, key_of(b->owner, number));
-	struct list *list = p ? list_for(h, p, b) : NULL;
-	int ret = list ? compare_all(h, p, b, number) : -ENOMEM;
-
-	return ret ? ret : add(h, list, access, b, origin, false);
-}
-
 /* ------------------------------------------------------------- the shards */
 
 struct sr_shard *sr_shard_new(const struct sr_shards *of, unsigned int number)
@@ -419,6 +506,7 @@ struct sr_shard *sr_shard_new(const struct sr_shards *of, unsigned int number)
 		return NULL;
 	h->of = of;
 	h->number = number;
+	h->places = (struct sr_places){.shares = of->n, .share = number, .keeps_meetings = true};
 	return h;
 }
 
@@ -429,8 +517,10 @@ void sr_shard_free(struct sr_shard *h)
 	sr_arena_free(&h->rows);
 	free(h->rings);
 	free(h->keyed);
-	free(h->pieces);
-	sr_keymap_free(&h->places);
+	free(h->words);
+	free(h->ranges);
+	free(h->met);
+	sr_places_free(&h->places);
 	sr_keymap_free(&h->keys);
 	free(h);
 }
@@ -479,7 +569,7 @@ uint64_t sr_shards_of(const struct sr_shards *s, const struct sr_access *a)
 		is |= UINT64_C(1) << number_of(s, a->owner, a->key);
 	if (a->kind == SR_ACCESS_RELEASE)
 		return is;
-	for (uint64_t n = a->begin / SR_SHARD_PIECE; a->begin < a->end && n <= (a->end - 1) / SR_SHARD_PIECE && is != all; n++)
+	for (uint64_t n = a->begin / SR_PIECE; a->begin < a->end && n <= (a->end - 1) / SR_PIECE && is != all; n++)
 		is |= UINT64_C(1) << number_of(s, a->owner, n);
 	return is;
 }
@@ -496,10 +586,9 @@ int sr_shard_take(struct sr_shard *h, const struct sr_race_past *past, uint32_t 
 	h->found = found;
 	if (is_released(s, b) && number_of(s, b->owner, b->key) == h->number)
 		ret = take_key(h, access, origin);
-	if (b->kind == SR_ACCESS_RELEASE)
+	if (ret || b->kind == SR_ACCESS_RELEASE || b->begin >= b->end)
 		return ret;
-	for (uint64_t n = b->begin / SR_SHARD_PIECE; b->begin < b->end && n <= (b->end - 1) / SR_SHARD_PIECE && !ret; n++)
-		if (number_of(s, b->owner, n) == h->number)
-			ret = take_piece(h, access, n, origin);
-	return ret;
+	if (!sr_is_within_word(b->begin, b->end))
+		return take_wide(h, access, b, origin);
+	return sr_places_has(&h->places, b->owner, b->begin / SR_PIECE) ? take_small(h, access, b, origin) : 0;
 }

@@ -15,8 +15,6 @@
 #include "replay/analysis/races/model.h"
 
 #define SR_SHARDS_MOST 64
-/* Bytes of a piece of memory. */
-#define SR_SHARD_PIECE 512
 
 /* What all shards of a sweep share. */
 struct sr_shards {
