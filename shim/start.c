@@ -274,21 +274,19 @@ static void begin(char **argv, char **envp)
 }
 
 /*
- * What would allocate later than it should. An allocator in the executable (rustc has jemalloc there) begins here, as a
- * part of the program, so that the clocks that it reads are recorded.
+ * What would begin later than it should, inside a call of a verbs library that a replay does not make. It begins as a part of
+ * the program, so that what it reads is recorded: an allocator in the executable (rustc has jemalloc there) reads clocks, and
+ * the resolver its files, which are others on another machine.
  */
-static void begin_libc(struct sr_thread *t)
+static void begin_libc(void)
 {
-	enum sr_heap before;
 	void *volatile first;
 
 	if (!sr_heap_is_first()) {
 		first = malloc(1);
 		free(first);
 	}
-	before = sr_enter(t);
 	sr_trap_load_resolver();
-	sr_leave(t, before);
 }
 
 /*
@@ -309,7 +307,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 	sr_main_stack_know();
 	begin(argv, envp);
 	if (sr_engine && sr_trap_is_on)
-		begin_libc(&sr_self);
+		begin_libc();
 	sr_image_end_environment();
 	errno = saved;
 }

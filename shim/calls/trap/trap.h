@@ -39,8 +39,9 @@ int sr_trap_start(void);
 void sr_trap_begin(int32_t recorded_pid); /* 0: this is a recording */
 
 /*
- * Makes the resolver read its files now, in both runs.  Otherwise it reads them at the first
- * look-up, which may be inside a call of librdmacm or getaddrinfo that a replay does not make.
+ * Makes the resolver read its files now.  Otherwise it reads them at the first look-up, which may be
+ * inside a call of librdmacm or getaddrinfo that a replay does not make.  At each look-up of the
+ * program's it asks whether they have changed since.
  */
 void sr_trap_load_resolver(void);
 
