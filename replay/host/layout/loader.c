@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -26,27 +27,58 @@ struct loader {
 	struct user_regs_struct before; /* the registers of the call that was given an address */
 };
 
-static bool is_free(const struct sr_mappings *m, uint64_t from, uint64_t to)
+/* Address ranges in which nothing can be put, in no order. */
+struct taken {
+	struct range {
+		uint64_t from, to;
+	} *range;
+	size_t n;
+};
+
+/* False: there is no memory, or the mappings cannot be read. */
+static bool find_taken(struct taken *taken, const struct loader *loader)
 {
-	for (size_t i = 0; i < m->n; i++)
-		if (m->list[i].from < to && m->list[i].to > from)
-			return false;
-	return true;
+	const struct sr_layout *l = loader->l;
+	struct sr_mappings m;
+
+	if (!sr_mappings_read(&m, loader->s->pid))
+		return false;
+	*taken = (struct taken){.range = calloc(m.n + l->n_files, sizeof(*taken->range))};
+	for (size_t i = 0; taken->range && i < m.n; i++)
+		taken->range[taken->n++] = (struct range){m.list[i].from, m.list[i].to};
+	sr_mappings_free(&m);
+	return taken->range;
 }
 
-/* The end of the highest gap of that size. */
-static uint64_t highest_gap(const struct sr_mappings *m, uint64_t below, uint64_t size)
+/* The room of the libraries that are yet to come: ld.so's cache, for one, may be larger than it was. */
+static void take_libraries_room(struct taken *taken, const struct sr_layout *l)
 {
-	uint64_t end = below;
+	for (size_t i = 0; i < l->n_files; i++)
+		taken->range[taken->n++] = (struct range){l->files[i].start, l->files[i].end};
+}
 
-	for (size_t i = m->n; i-- > 0;) {
-		if (m->list[i].from >= below)
-			continue;
-		if (m->list[i].to + size <= end)
-			break;
-		end = m->list[i].from;
+/* The highest range that is taken among those that overlap [from, to); NULL: it is free. */
+static const struct range *find_overlap(const struct taken *taken, uint64_t from, uint64_t to)
+{
+	const struct range *found = NULL;
+
+	for (size_t i = 0; i < taken->n; i++)
+		if (taken->range[i].from < to && taken->range[i].to > from && (!found || taken->range[i].from > found->from))
+			found = &taken->range[i];
+	return found;
+}
+
+/* 0: there is none. */
+static uint64_t highest_gap(const struct taken *taken, uint64_t below, uint64_t size)
+{
+	const struct range *overlap = NULL;
+
+	for (uint64_t end = below; end > size; end = overlap->from) {
+		overlap = find_overlap(taken, end - size, end);
+		if (!overlap)
+			return end - size;
 	}
-	return end > size ? end - size : 0;
+	return 0;
 }
 
 /* A path that begins in a packed trace, or in another mount of the same files, ends alike. */
@@ -58,7 +90,7 @@ static bool is_same_path(const char *here, const char *recorded)
 }
 
 /* 0: not a recorded file, or something is there. */
-static uint64_t place_of_file(const struct loader *loader, const struct sr_mappings *m, int fd, uint64_t offset, uint64_t size)
+static uint64_t place_of_file(const struct loader *loader, const struct taken *taken, int fd, uint64_t offset, uint64_t size)
 {
 	const struct sr_layout *l = loader->l;
 	char link[48], path[PATH_MAX];
@@ -71,7 +103,7 @@ static uint64_t place_of_file(const struct loader *loader, const struct sr_mappi
 	path[n] = 0;
 	for (size_t i = 0; i < l->n_files; i++)
 		if (l->files[i].offset == offset && is_same_path(path, l->files[i].path) &&
-		    is_free(m, l->files[i].start, l->files[i].start + size))
+		    !find_overlap(taken, l->files[i].start, l->files[i].start + size))
 			return l->files[i].start;
 	return 0;
 }
@@ -79,15 +111,17 @@ static uint64_t place_of_file(const struct loader *loader, const struct sr_mappi
 static uint64_t choose(const struct loader *loader, const struct user_regs_struct *call)
 {
 	uint64_t size = sr_page_up(call->rsi), at = 0;
-	struct sr_mappings m;
+	struct taken taken;
 
-	if (!size || size > loader->l->libraries_below || !sr_mappings_read(&m, loader->s->pid))
+	if (!size || size > loader->l->libraries_below || !find_taken(&taken, loader))
 		return 0;
 	if (!(call->r10 & MAP_ANONYMOUS))
-		at = place_of_file(loader, &m, (int)call->r8, call->r9, size);
-	if (!at)
-		at = highest_gap(&m, loader->l->libraries_below, size);
-	sr_mappings_free(&m);
+		at = place_of_file(loader, &taken, (int)call->r8, call->r9, size);
+	if (!at) {
+		take_libraries_room(&taken, loader->l);
+		at = highest_gap(&taken, loader->l->libraries_below, size);
+	}
+	free(taken.range);
 	return at;
 }
 

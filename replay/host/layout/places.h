@@ -9,7 +9,8 @@
 /* A file that was mapped. */
 struct sr_layout_file {
 	char *path;
-	uint64_t start, offset; /* of its lowest mapping */
+	uint64_t start, end; /* of all its mappings */
+	uint64_t offset;     /* of the lowest one, in the file */
 };
 
 /* Where things were; 0: not known. */

@@ -57,19 +57,22 @@ static uint64_t number_of(const json_t *json, const char *key)
 
 static void load_files(struct sr_layout *l, const json_t *objects)
 {
-	const json_t *object, *lowest;
+	const json_t *object, *ranges, *lowest, *highest;
 	char *path;
 	size_t i;
 
 	l->files = calloc(json_array_size(objects) + 1, sizeof(*l->files));
 	json_array_foreach(objects, i, object)
 	{
-		lowest = json_array_get(json_object_get(object, "ranges"), 0);
+		ranges = json_object_get(object, "ranges");
+		lowest = json_array_get(ranges, 0);
+		highest = json_array_get(ranges, json_array_size(ranges) - 1);
 		path = l->files && lowest ? text_of(object, "path") : NULL;
 		if (path)
 			l->files[l->n_files++] = (struct sr_layout_file){
 			    .path = path,
 			    .start = (uint64_t)json_integer_value(json_object_get(lowest, "start")),
+			    .end = (uint64_t)json_integer_value(json_object_get(highest, "end")),
 			    .offset = (uint64_t)json_integer_value(json_object_get(lowest, "offset")),
 			};
 	}

@@ -6,6 +6,7 @@ Native, with stand-ins for libibverbs and libmlx5; strace shows what a process d
 """
 
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -274,6 +275,23 @@ def plain_start_oddities(tap, place):
                "... and under gdb", again)
 
 
+def moved_library(tap, place):
+    """As if the recording's kernel had put libc elsewhere: some align large files to large pages."""
+    trace = place.trace("moved")
+    place.run([SREPLAY, "record", "-q", "-o", trace, "--", HOSTILE, "addresses"])
+    path = os.path.join(trace, "rank-0", "process.json")
+    with open(path) as f:
+        process = json.load(f)
+    libc = next(o for o in process["objects"] if "libc.so" in o["path"])
+    for r in libc["ranges"]:
+        r["start"] -= 1 << 28
+        r["end"] -= 1 << 28
+    with open(path, "w") as f:
+        json.dump(process, f)
+    r = place.run([SREPLAY, "replay", "--no-sandbox", trace])
+    tap.ok(r.returncode == 124 and b"write writes other bytes" in r.stderr, "a library is put where the trace says", r)
+
+
 def refuse_personality():
     """As Docker's default filter: only to ask is allowed."""
     def statement(code, value, yes=0, no=0):
@@ -361,6 +379,7 @@ def main():
         sanitizers(tap, place)
         plain_start(tap, place)
         plain_start_oddities(tap, place)
+        moved_library(tap, place)
         inertness(tap, place)
         launched_interpreter(tap, place)
     tap.finish()

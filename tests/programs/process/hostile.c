@@ -382,6 +382,8 @@ static void addresses(void)
 {
 	int local;
 
+	printf("program %#lx library %#lx environment %p break %p\n", (unsigned long)addresses, (unsigned long)strtol,
+	       (void *)environ[0], sbrk(0));
 	printf("stack %p heap %p", (void *)&local, malloc(100));
 	printf(" large %p map %p\n", malloc(10 << 20),
 	       mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
