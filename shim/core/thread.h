@@ -167,7 +167,8 @@ struct sr_thread {
 	bool forking; /* between the handlers of pthread_atfork: it holds the lock of our heap */
 	void (*once)(void); /* the routine of the pthread_once that begins */
 	bool uses_heap, leaves_heap;
-	bool in_operation; /* on the heap, or on what is ordered like it: see heap_order.h */
+	/* It is in an operation on the heap, or on what is ordered like it, of which this engine knows: see heap_order.h. */
+	const struct sr_engine *in_operation;
 	/* The program's frames lie below it; 0: not known.  What is above is libc's and the shim's. */
 	uint64_t stack_top;
 	uint64_t heap_ops;      /* since this thread last took the heap over: see heap_runs.h */

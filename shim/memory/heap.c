@@ -297,9 +297,9 @@ void sr_free(void *p)
 /* ------------------------------------------------ the program's own heap */
 
 /* Programs allocate memory where they make a struct on the stack: see stack_below.h. */
-static inline __attribute__((always_inline)) void clear_below(const struct sr_engine *engine)
+static inline __attribute__((always_inline)) void clear_below(bool begun)
 {
-	if (!engine)
+	if (!begun)
 		return;
 	/* The first of a run was recorded, or waited for: that goes deep. */
 	if (__builtin_expect(sr_self.heap_ops == 1, 0) && sr_stack_has_room(&sr_self, (uintptr_t)__builtin_frame_address(0)))
@@ -325,51 +325,51 @@ void __attribute__((noinline)) sr_handlers_at_heap(void)
 
 static void *program_malloc(size_t size)
 {
-	const struct sr_engine *engine = sr_heap_begin();
+	const bool begun = sr_heap_begin();
 	void *p = next.malloc(size);
 
-	sr_heap_end(engine);
-	clear_below(engine);
+	sr_heap_end(begun);
+	clear_below(begun);
 	return p;
 }
 
 static void *program_calloc(size_t n, size_t size)
 {
-	const struct sr_engine *engine = sr_heap_begin();
+	const bool begun = sr_heap_begin();
 	void *p = next.calloc(n, size);
 
-	sr_heap_end(engine);
-	clear_below(engine);
+	sr_heap_end(begun);
+	clear_below(begun);
 	return p;
 }
 
 static void *program_realloc(void *p, size_t size)
 {
-	const struct sr_engine *engine = sr_heap_begin();
+	const bool begun = sr_heap_begin();
 	void *q = next.realloc(p, size);
 
-	sr_heap_end(engine);
-	clear_below(engine);
+	sr_heap_end(begun);
+	clear_below(begun);
 	return q;
 }
 
 static void *program_memalign(size_t align, size_t size)
 {
-	const struct sr_engine *engine = sr_heap_begin();
+	const bool begun = sr_heap_begin();
 	void *p = next.memalign(align, size);
 
-	sr_heap_end(engine);
-	clear_below(engine);
+	sr_heap_end(begun);
+	clear_below(begun);
 	return p;
 }
 
 static void program_free(void *p)
 {
-	const struct sr_engine *engine = sr_heap_begin();
+	const bool begun = sr_heap_begin();
 
 	next.free(p);
-	sr_heap_end(engine);
-	clear_below(engine);
+	sr_heap_end(begun);
+	clear_below(begun);
 }
 
 /* ------------------------------------------------------ the malloc family */

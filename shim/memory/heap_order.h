@@ -17,31 +17,38 @@ void sr_handlers_at_heap(void);
 /*
  * Call before an operation, and pass the result to sr_heap_end after it. What the operation does
  * to the heap itself belongs to it.
+ *
+ * The result, and all that a caller keeps on the stack, has to be the same in a recording and its replay: calls may be recorded
+ * within an operation (UCX's hooks at brk), and a replay puts the recorded bytes where an array was registered on the stack
+ * (verbs/compared.h), with this frame in it.  An engine's address is not the same.
  */
-static inline const struct sr_engine *sr_heap_begin(void)
+static inline bool sr_heap_begin(void)
 {
 	const struct sr_engine *e = sr_engine;
 
 	if (!e || sr_self.depth || sr_self.in_operation)
-		return NULL;
+		return false;
 	if (__builtin_expect(sr_self.signals.waiting || sr_self.signals.due_at_heap, 0))
 		sr_handlers_at_heap();
 	if (__builtin_expect(!sr_threaded, 1)) {
 		sr_self.heap_ops++;
-		return NULL;
+		return false;
 	}
 	sr_self.uses_heap = true;
 	if (!e->heap_begin(&sr_self))
-		return NULL;
-	sr_self.in_operation = true;
-	return e;
+		return false;
+	sr_self.in_operation = e;
+	return true;
 }
 
-static inline void sr_heap_end(const struct sr_engine *e)
+static inline void sr_heap_end(bool begun)
 {
-	if (!e)
+	const struct sr_engine *e;
+
+	if (!begun)
 		return;
-	sr_self.in_operation = false;
+	e = sr_self.in_operation;
+	sr_self.in_operation = NULL;
 	e->heap_end(&sr_self);
 }
 

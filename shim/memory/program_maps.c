@@ -32,15 +32,15 @@ static uintptr_t place_in(struct program_range *range, size_t size)
 
 void *sr_heap_place_program(size_t size, int flags)
 {
-	const struct sr_engine *engine;
 	uintptr_t placed;
+	bool begun;
 
 	if (!sr_engine || sr_self.depth || flags & (MAP_32BIT | MAP_FIXED) || !size)
 		return NULL;
 	/* Threads get their addresses in the order of their heap operations. */
-	engine = sr_heap_begin();
+	begun = sr_heap_begin();
 	placed = place_in(size < SR_LARGE_MAPPING ? &program_maps : &large_maps, size);
-	sr_heap_end(engine);
+	sr_heap_end(begun);
 	return (void *)placed;
 }
 
@@ -51,11 +51,11 @@ bool sr_heap_is_placed_program(uintptr_t addr)
 
 bool sr_heap_grow_program(uintptr_t end, size_t more)
 {
-	const struct sr_engine *engine = sr_heap_begin();
+	const bool begun = sr_heap_begin();
 	uintptr_t behind = end + PAGE;
 	bool grows = more < program_maps.end - end - SR_HUGE_PAGE &&
 		     atomic_compare_exchange_strong(&program_maps.next, &behind, behind + sr_page_up(more));
 
-	sr_heap_end(engine);
+	sr_heap_end(begun);
 	return grows;
 }

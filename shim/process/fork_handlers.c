@@ -100,15 +100,15 @@ int sr_fork_add_own(handler before, handler in_parent, handler in_child)
 SR_EXPORT int __register_atfork(handler before, handler in_parent, handler in_child, void *library)
 {
 	static _Atomic bool is_known;
-	const struct sr_engine *engine;
 	uint32_t n;
+	bool begun;
 
 	if (sr_self.depth)
 		return real_register()(before, in_parent, in_child, library);
 	if (!atomic_exchange(&is_known, true))
 		real_register()(prepare, parent, child, NULL);
 	/* Threads register in the order of their heap operations. */
-	engine = sr_heap_begin();
+	begun = sr_heap_begin();
 	n = atomic_fetch_add(&count, 1);
 	if (n < MOST) {
 		list[n].prepare = before;
@@ -117,7 +117,7 @@ SR_EXPORT int __register_atfork(handler before, handler in_parent, handler in_ch
 		list[n].library = library;
 		atomic_store(&list[n].is_set, true);
 	}
-	sr_heap_end(engine);
+	sr_heap_end(begun);
 	return n < MOST ? 0 : real_register()(before, in_parent, in_child, library);
 }
 

@@ -9,15 +9,15 @@ static int32_t leaving; /* the id of a thread that may not be over yet; the owne
 
 void sr_heap_leave(struct sr_thread *t)
 {
-	const struct sr_engine *e;
+	bool begun;
 
 	if (!t->uses_heap)
 		return;
 	t->leaves_heap = true;
-	e = sr_heap_begin();
-	if (e)
+	begun = sr_heap_begin();
+	if (begun)
 		leaving = (int32_t)sr_sys_gettid();
-	sr_heap_end(e);
+	sr_heap_end(begun);
 }
 
 void sr_heap_wait_left(void)

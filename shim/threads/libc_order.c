@@ -269,11 +269,11 @@ static word apply_number(void *f, struct arguments *a)
 
 static word as_operation(enum way way, void *f, struct arguments *a)
 {
-	const struct sr_engine *engine = sr_heap_begin();
+	const bool begun = sr_heap_begin();
 	word result;
 
 	result = way == NUMBER ? apply_number(f, a) : apply(f, a);
-	sr_heap_end(engine);
+	sr_heap_end(begun);
 	return result;
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
 What is registered on the main thread's stack is compared at each call.  Frames of other functions that come to lie there are
-as recorded in a replay, alone and of the group.  So is thread-local memory, beside which libc and the recorder have theirs.
+as recorded in a replay, alone and of the group, among them the recorder's own around an operation on the heap.  So is thread-local memory, beside which libc and the recorder have theirs.
 On the software device.
 
     on_stack.py [RUNS]
@@ -28,13 +28,14 @@ def problem(directory, run):
     return wrong or exact(directory, trace, outputs)
 
 
-def thread_local(directory):
-    trace = os.path.join(directory, "thread-local.srec")
-    program = os.path.join(BUILD, "tests", "programs", "thread_local")
+def alone(directory, name, said, times):
+    """The problem of this program, which says that so often."""
+    trace = os.path.join(directory, name + ".srec")
+    program = os.path.join(BUILD, "tests", "programs", name)
     status, out, err = run([SOFTDEV, "--", SREPLAY, "record", "-o", trace, "--", program], 20)
-    if status != 0 or out.count(b"status 0") != 3:
+    if status != 0 or out.count(said) != times:
         return "recorded: %s\n%s%s" % (status, out.decode(), err)
-    status, again, err = replay(trace, 0)
+    status, again, err = run([SREPLAY, "replay", "--timeout", "10", "--rank", "0", trace], 60)
     return "" if status == 0 and again == out and "0 divergences: exact" in err else "replayed: %s\n%s" % (status, err)
 
 
@@ -44,8 +45,11 @@ def main():
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         problems = [p for p in (problem(directory, n) for n in range(runs)) if p]
         tap.ok(not problems, "an array on the stack: %d recordings, all replays exact" % runs, "\n".join(problems))
-        wrong = thread_local(directory)
+        wrong = alone(directory, "thread_local", b"status 0", 3)
         tap.ok(not wrong, "thread-local memory: exact", wrong)
+        if os.path.exists(os.path.join(BUILD, "tests", "programs", "stack_frames")):
+            wrong = alone(directory, "stack_frames", b"joined", 1)
+            tap.ok(not wrong, "frames of operations on the heap, with calls within them: exact", wrong)
     tap.finish()
 
 
