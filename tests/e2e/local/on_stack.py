@@ -9,6 +9,7 @@ On the software device.
 """
 
 import os
+import shutil
 import sys
 import tempfile
 
@@ -39,6 +40,14 @@ def alone(directory, name, said, times):
     return "" if status == 0 and again == out and "0 divergences: exact" in err else "replayed: %s\n%s" % (status, err)
 
 
+def in_gdb(tap, trace):
+    """gdb starts the process, with other random bytes than the recorded ones; frames have canaries and mangled pointers."""
+    if not shutil.which("gdb"):
+        return tap.skip("gdb, with an array on the stack", "no gdb")
+    status, out, err = run([SREPLAY, "replay", "--gdb", "0", trace, "--", "-nx", "-batch", "-ex", "continue"], 60)
+    tap.ok(status == 0 and b"joined" in out and "0 divergences: exact" in err, "gdb, with an array on the stack: exact", "%s\n%s%s" % (status, out.decode(), err))
+
+
 def main():
     tap, runs = Tap(), int(sys.argv[1]) if len(sys.argv) > 1 else 2
     with tempfile.TemporaryDirectory() as directory:
@@ -50,6 +59,7 @@ def main():
         if os.path.exists(os.path.join(BUILD, "tests", "programs", "stack_frames")):
             wrong = alone(directory, "stack_frames", b"joined", 1)
             tap.ok(not wrong, "frames of operations on the heap, with calls within them: exact", wrong)
+            in_gdb(tap, os.path.join(directory, "stack_frames.srec"))
     tap.finish()
 
 

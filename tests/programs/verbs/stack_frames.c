@@ -8,6 +8,7 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,12 +34,17 @@ static int __attribute__((noinline)) expose(struct ibv_pd *pd)
 	return ibv_reg_mr(pd, (char *)array, sizeof(array), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) != NULL;
 }
 
+/* Its frame is checked, and has mangled pointers. */
 static void __attribute__((noinline)) go_on(void)
 {
+	jmp_buf here;
 	volatile char deeper[4096] = {0};
 	void *volatile block = malloc(1000 + (size_t)deeper[17]);
 
-	free(block);
+	if (!setjmp(here)) {
+		free(block);
+		longjmp(here, 1);
+	}
 }
 
 int main(void)
