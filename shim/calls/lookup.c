@@ -19,6 +19,9 @@
  * If no verbs library is loaded, they find nothing, as without the shim.  (If one is loaded with
  * RTLD_LOCAL, they find the wrapper, although they would find nothing without the shim.)
  *
+ * A function of the vDSO is libc's of the same name, with or without a prefix. It would answer from memory that the kernel
+ * writes, and from the processor, which no trap sees. (Where the kernel's function returns an error, the wrapper returns -1.)
+ *
  * A library that was loaded with RTLD_DEEPBIND is bound without the shim.
  */
 #include <dlfcn.h>
@@ -30,6 +33,7 @@
 #include "shim/core/call.h"
 #include "shim/core/engine.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/images.h"
 #include "shim/calls/real.h"
 #include "shim/core/plain_text.h"
 #include "shim/core/symbols.h"
@@ -133,6 +137,16 @@ static const struct sr_call_desc *described(const char *name)
 	return number ? &sr_calls[*number] : NULL;
 }
 
+#define VDSO_PREFIX "__vdso_"
+
+/* In the vDSO's own handle alone do names have the prefix. */
+static const char *name_in_libc(void *handle, const char *name)
+{
+	const size_t n = sizeof(VDSO_PREFIX) - 1;
+
+	return handle != RTLD_DEFAULT && handle != RTLD_NEXT && !strncmp(name, VDSO_PREFIX, n) ? name + n : name;
+}
+
 static void *real_lookup(void *handle, const char *name, const char *version)
 {
 	return version ? sr_dlvsym(handle, name, version) : sr_dlsym(handle, name);
@@ -174,7 +188,7 @@ static bool is_next(const struct sr_call_desc *d, const char *version, const voi
 struct sr_answer sr_look_up(void *handle, const char *name, const char *version, const void *caller)
 {
 	void *function = version ? sr_real_dlvsym() : sr_real_dlsym();
-	const struct sr_call_desc *d = sr_self.depth ? NULL : described(name);
+	const struct sr_call_desc *d = sr_self.depth ? NULL : described(name_in_libc(handle, name));
 	struct sr_answer answer = {.go_on = function};
 
 	if (handle == RTLD_DEFAULT && sr_engine && !sr_self.depth) {
@@ -202,7 +216,8 @@ struct sr_answer sr_look_up(void *handle, const char *name, const char *version,
 	answer.result = real_lookup(handle, name, version);
 	if (answer.result == d->wrapper && !sr_real_function(d))
 		answer.result = fail(name, version);
-	else if ((sr_engine || sr_waiting) && answer.result && answer.result == sr_real_function(d))
+	else if ((sr_engine || sr_waiting) && answer.result &&
+		 (answer.result == sr_real_function(d) || sr_is_vdso(answer.result)))
 		answer.result = d->wrapper;
 	return answer;
 }

@@ -19,7 +19,7 @@ from harness import BUILD, SREPLAY, Tap, can_trap_cpuid, replay
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "sources")
 SOURCES = ["proc", "urandom", "stdin", "files", "events", "streams", "messages", "waiting", "network", "machine",
            "addresses", "masks", "counter", "threads", "numbers", "unknown", "processor", "segments", "libc",
-           "visitor", "runtime"]
+           "visitor", "runtime", "vdso"]
 # What these print is the same in each run, or may be.
 SAME = ["stdin", "streams", "messages", "waiting", "network", "addresses", "unknown", "processor", "libc",
         "visitor"]

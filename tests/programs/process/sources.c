@@ -518,6 +518,25 @@ static long vdso_time(void)
 	return of_vdso ? of_vdso(NULL) : -1;
 }
 
+/* Libraries that look its functions up when they begin (Accelio asks which processor it is on, and chooses by it). */
+static void vdso_functions(void)
+{
+	void *vdso = dlopen("linux-vdso.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	int (*clock)(clockid_t, struct timespec *) = (int (*)(clockid_t, struct timespec *))dlsym(vdso, "__vdso_clock_gettime");
+	int (*day)(struct timeval *, void *) = (int (*)(struct timeval *, void *))dlvsym(vdso, "gettimeofday", "LINUX_2.6");
+	long (*which)(unsigned int *, void *, void *) = (long (*)(unsigned int *, void *, void *))dlsym(vdso, "__vdso_getcpu");
+	unsigned int cpu = 0;
+	struct timespec now;
+	struct timeval today;
+
+	for (int i = 0; clock && day && which && i < 3; i++) {
+		clock(CLOCK_MONOTONIC, &now);
+		day(&today, NULL);
+		which(&cpu, NULL, NULL);
+		printf("%ld.%09ld, %ld.%06ld, on %u\n", (long)now.tv_sec, now.tv_nsec, (long)today.tv_sec, (long)today.tv_usec, cpu);
+	}
+}
+
 /* The vDSO among them. */
 static int object(struct dl_phdr_info *info, size_t size, void *unused)
 {
@@ -895,7 +914,7 @@ static const struct source {
     {"network", network}, {"machine", machine}, {"rseq", sequences}, {"addresses", addresses},  {"masks", masks},
     {"counter", counter}, {"threads", threads}, {"numbers", numbers}, {"unknown", unknown},
     {"processor", processor}, {"daring", daring}, {"segments", segments},
-    {"libc", libc}, {"visitor", visitor}, {"runtime", runtime},
+    {"libc", libc}, {"visitor", visitor}, {"runtime", runtime}, {"vdso", vdso_functions},
 };
 
 int main(int argc, char **argv)
