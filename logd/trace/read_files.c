@@ -97,3 +97,32 @@ json_t *sr_trace_files(const struct sr_trace *t, int32_t rank, struct sr_error *
 	json_decref(list);
 	return NULL;
 }
+
+static void write_note(const json_t *file, char number[24])
+{
+	snprintf(number, 24, "%lld", (long long)json_integer_value(json_object_get(file, "note")));
+}
+
+json_t *sr_trace_kept_notes(const json_t *files)
+{
+	json_t *notes = json_object();
+	const json_t *file;
+	char number[24];
+	size_t i;
+
+	json_array_foreach(files, i, file)
+	{
+		write_note(file, number);
+		if (json_is_string(json_object_get(file, "kept")))
+			json_object_set_new(notes, number, json_true());
+	}
+	return notes;
+}
+
+bool sr_trace_is_kept(const json_t *notes, const json_t *file)
+{
+	char number[24];
+
+	write_note(file, number);
+	return json_is_string(json_object_get(file, "kept")) || (strcmp(number, "0") && json_object_get(notes, number));
+}

@@ -134,6 +134,13 @@ int sr_trace_listed_threads(const struct sr_trace *t, int32_t rank, uint32_t **t
 json_t *sr_trace_files(const struct sr_trace *t, int32_t rank, struct sr_error *err);
 
 /*
+ * Of such an array: the numbers of the notes whose content is kept, as a new object for sr_trace_is_kept().  A file that the
+ * program changed itself has a second element, about the copy made before.
+ */
+json_t *sr_trace_kept_notes(const json_t *files);
+bool sr_trace_is_kept(const json_t *notes, const json_t *file);
+
+/*
  * The bytes of a string of process.json, or of a "path" above: JSON text, or {"hex": "..."} where
  * the bytes were not UTF-8.  A malloc'ed, 0-terminated copy; *size, if not NULL: without the 0.
  * NULL: it is neither.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cmd_pack.c: `sreplay pack`: puts the executables and libraries of the recorded programs into the trace. */
+/* cmd_pack.c: `sreplay pack`: puts the executables, libraries and inputs of the recorded programs into the trace. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +19,7 @@
 #include "replay/command/visit.h"
 #include "replay/print/json.h"
 #include "replay/host/start/packed.h"
+#include "replay/traces/keep_inputs.h"
 
 /* As traces are: for this user only.  An executable is executed in its place. */
 #define DIR_MODE  0700
@@ -30,8 +31,8 @@ static const struct argp argp = {
     NULL,
     sr_parse_choice_only,
     "DIR.srec",
-    "Copy the executables and libraries that the recorded programs used into the trace. A replay "
-    "uses them, in a sandbox, where the installed ones are missing or have changed.",
+    "Copy the executables and libraries that the recorded programs used, and the files that they read, into the trace. A "
+    "replay uses them, in a sandbox, where the installed ones are missing or have changed.",
     children,
     NULL,
     NULL,
@@ -179,8 +180,18 @@ static int each_object(struct pack *p, const json_t *objects, visit what)
 	return status;
 }
 
-/* Calls the function with what each image of each rank used. */
-static int for_each(struct pack *p, struct sr_trace *t, const struct sr_choice *c, visit what)
+static int pack_inputs(struct pack *p, struct sr_trace *t, int32_t rank)
+{
+	struct sr_kept_inputs sum = {0};
+	bool good = sr_keep_inputs(t, rank, &sum);
+
+	p->files += sum.files;
+	p->bytes += sum.bytes;
+	return good ? 0 : SR_EXIT_FAILED;
+}
+
+/* Calls the function with what each image of each rank used.  inputs: and packs what each read. */
+static int for_each(struct pack *p, struct sr_trace *t, const struct sr_choice *c, visit what, bool inputs)
 {
 	struct sr_error err;
 	int status = 0;
@@ -193,7 +204,8 @@ static int for_each(struct pack *p, struct sr_trace *t, const struct sr_choice *
 		for (uint32_t image = 0; image < sr_trace_images(t, rank); image++) {
 			if (sr_trace_choose_image(t, rank, image, &err))
 				status = sr_fail("%s", err.text);
-			else if (each_object(p, json_object_get(sr_trace_process(t, rank), "objects"), what))
+			else if (each_object(p, json_object_get(sr_trace_process(t, rank), "objects"), what) ||
+				 (inputs && pack_inputs(p, t, rank)))
 				status = SR_EXIT_FAILED;
 		}
 	}
@@ -215,9 +227,9 @@ int sr_cmd_pack(int argc, char **argv)
 	p.dir = c.dir;
 	p.trace = open(c.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	status = p.trace < 0 ? sr_fail("%s: %s", c.dir, strerror(errno))
-			     : for_each(&p, t, &c, pack_object);
+			     : for_each(&p, t, &c, pack_object, true);
 	if (!status)
-		status = for_each(&p, t, &c, check_version);
+		status = for_each(&p, t, &c, check_version, false);
 	if (!status && c.json)
 		sr_json_print(json_pack("{s:o, s:I, s:I}", "trace", sr_json_string(c.dir), "files",
 					(json_int_t)p.files, "bytes", (json_int_t)p.bytes));

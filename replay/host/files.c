@@ -71,12 +71,14 @@ static long long size_of(const json_t *file)
 	return (long long)json_integer_value(json_object_get(file, "size"));
 }
 
+#define ADVICE "; to keep what a program read: sreplay pack before it changes, or record --record-files"
+
 static void compare(const json_t *file, const char *path, int fd)
 {
 	long long recorded = size_of(file);
 	const char *kept = text_of(file, "kept")
 			       ? "; the trace keeps the recorded one: without --live-files the replay uses it"
-			       : "; sreplay record --record-files keeps what a program reads";
+			       : ADVICE;
 	char hash[17] = "none";
 	struct stat st;
 
@@ -108,7 +110,7 @@ static void check(const json_t *file)
 	} else if (fd != -ENOENT || size_of(file)) {
 		sr_note("%s, which the program read, cannot be read now: %s%s",
 			path ? path : "a file", strerror(-fd),
-			text_of(file, "kept") ? "; without --live-files the replay takes it from the trace" : "");
+			text_of(file, "kept") ? "; without --live-files the replay takes it from the trace" : ADVICE);
 	}
 	free(path);
 }
@@ -123,34 +125,6 @@ static json_t *list(struct sr_trace *t, int32_t rank)
 	return files;
 }
 
-/*
- * The numbers of the notes whose content is kept.  A file that the program changed itself has a second
- * line, about the copy made before.
- */
-static json_t *kept_notes(const json_t *files)
-{
-	json_t *notes = json_object();
-	const json_t *file;
-	char number[24];
-	size_t i;
-
-	json_array_foreach(files, i, file)
-	{
-		snprintf(number, sizeof(number), "%lld", note_of(file));
-		if (text_of(file, "kept"))
-			json_object_set_new(notes, number, json_true());
-	}
-	return notes;
-}
-
-static bool is_kept(const json_t *notes, const json_t *file)
-{
-	char number[24];
-
-	snprintf(number, sizeof(number), "%lld", note_of(file));
-	return text_of(file, "kept") || (note_of(file) && json_object_get(notes, number));
-}
-
 bool sr_files_check(struct sr_trace *t, int32_t rank, bool kept)
 {
 	json_t *files = list(t, rank), *file, *notes;
@@ -158,10 +132,10 @@ bool sr_files_check(struct sr_trace *t, int32_t rank, bool kept)
 
 	if (!files)
 		return false;
-	notes = kept_notes(files);
+	notes = sr_trace_kept_notes(files);
 	json_array_foreach(files, i, file)
 	{
-		if (!kept || !is_kept(notes, file))
+		if (!kept || !sr_trace_is_kept(notes, file))
 			check(file);
 	}
 	json_decref(notes);

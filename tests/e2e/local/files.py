@@ -134,7 +134,7 @@ def changed_inputs(tap, place):
     write(path, TEXT.replace("one", "eno"))
     status, got, err = replay(trace)
     tap.ok(status == 124 and re.search(r"%s, which the program read, has changed since it was recorded: its content hash is "
-                                       r"\w{16}, recorded was \w{16}; sreplay record --record-files keeps what a program reads$" % re.escape(path), err, re.M),
+                                       r"\w{16}, recorded was \w{16}; to keep what a program read: sreplay pack before it changes, or record --record-files$" % re.escape(path), err, re.M),
            "a changed input is named", err)
     tap.ok("write writes other bytes than recorded" in err and 'recorded: "one' in err and 'now:      "eno' in err,
            "and what it has changed in the output", err)

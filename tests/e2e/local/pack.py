@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""`sreplay pack`: a trace with its executables and libraries replays after these were changed or removed; in a sandbox,
-whoever recorded it. Needs no RDMA.
+"""`sreplay pack`: a trace with its executables, libraries and inputs replays after these were changed or removed; with another
+executable or library in a sandbox, whoever recorded it. Needs no RDMA.
 
     pack.py
 """
@@ -194,6 +194,64 @@ def in_a_chroot(tap, i, place):
     i.restore()
 
 
+def input_file(tap, place, size):
+    """One that was there before the recording began: what is newer is kept in any case."""
+    trace, path = os.path.join(place, "input-%d.srec" % size), os.path.join(place, "input-%d" % size)
+    with open(path, "wb") as f:
+        f.write(b"before\n".ljust(size, b"."))
+    os.utime(path, (1e9, 1e9))
+    recorded = run([SREPLAY, "record", "--from-start", "-o", trace, "--", "head", "-c", "7", path], 60)
+    os.rename(path, path + ".before")
+    status, _, err = run([SREPLAY, "replay", trace], 60)
+    tap.ok(status == 125 and path + ", which the program read" in err and "sreplay pack" in err, "an input is gone", err)
+    status, _, err = pack(trace)
+    tap.ok(status == 125 and path + ", which a recorded program read, cannot be packed" in err, "... and cannot be packed", err)
+    shutil.copy(path + ".before", path)
+    with open(path, "r+b") as f:
+        f.write(b"after ")
+    _, _, err = run([SREPLAY, "replay", trace], 60)
+    tap.ok("sreplay pack" in err, "another one is in its place", err)
+    status, _, err = pack(trace)
+    tap.ok(status == 125 and "its content is another one" in err, "... which is not packed", err)
+    os.rename(path + ".before", path)
+    status, _, err = pack(trace)
+    tap.ok(not status, "packed while it is there", err)
+    os.unlink(path)
+    status, out, err = run([SREPLAY, "replay", trace], 60)
+    tap.ok(not status and out == recorded[1] and " exact" in err, "... and replayed without", err)
+    status, out, _ = pack(trace)
+    tap.ok(not status and b" 0 files packed" in out, "packing it again adds nothing", out)
+
+
+def inputs(tap, place):
+    """A small file, and one of which the trace has a hash of samples only."""
+    for size in (8, 17 << 20):
+        input_file(tap, place, size)
+
+
+ELSEWHERE = """
+cd "$1" && shift
+echo "nameserver 192.0.2.1" > resolv.conf; echo "hosts: files" > nsswitch.conf; echo "192.0.2.2 localhost" > hosts
+for name in resolv.conf nsswitch.conf hosts; do
+    if [ -e "/etc/$name" ]; then mount --bind "$name" "/etc/$name" || exit; fi
+done
+exec "$@"
+"""
+
+
+def name_lookups(tap, place):
+    """libc asks at each look-up whether the resolver's files have changed: on another machine they are others."""
+    trace, within = os.path.join(place, "names.srec"), ["unshare", "-m", "sh", "-c", ELSEWHERE, "sh", place]
+    if subprocess.run(within + ["true"], capture_output=True).returncode:
+        print("# no mounts here")
+        return
+    recorded = run([SREPLAY, "record", "--from-start", "-o", trace, "--", "getent", "ahosts", "localhost"], 60)
+    status, out, err = pack(trace)
+    tap.ok(not recorded[0] and not status, "a program that looks a name up", "%s %s" % (recorded, err))
+    status, out, err = run(within + [SREPLAY, "replay", trace], 60)
+    tap.ok(not status and out == recorded[1] and " exact" in err, "... replays where names are others", "%s %s" % (out, err))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as place:
@@ -211,6 +269,8 @@ def main():
         in_a_chroot(tap, i, place)
         trusted(tap, i, place)
         after_installations(tap, place)
+        inputs(tap, place)
+        name_lookups(tap, place)
     tap.finish()
 
 
