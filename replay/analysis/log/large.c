@@ -18,7 +18,7 @@
 #define PLACE       (UINT64_C(1) << 37)
 
 /* With a limit an array grows by so much at most. */
-#define STEP_MOST (UINT64_C(16) << 20)
+#define STEP_MOST (UINT64_C(4) << 20)
 
 static bool is_mapped(size_t room, size_t size)
 {
@@ -54,8 +54,8 @@ static size_t most = SIZE_MAX, used;
 
 void sr_large_limit(size_t bytes)
 {
-	/* A part is for what the file's pages are mapped to. */
-	most = bytes / 2;
+	/* A part is for what the file's pages are mapped to, and some for what is no array. */
+	most = bytes / 8 * 5;
 	sr_spill_limit(bytes / 4);
 }
 
@@ -165,7 +165,8 @@ static void *enlarge(void *list, size_t room, size_t more, size_t size)
 /* What is mapped can grow by less at a time: nothing is copied. */
 static size_t next_room(size_t room, size_t size)
 {
-	const size_t step = room / 4, step_most = STEP_MOST / size;
+	/* Few mappings are enough, however large it is. */
+	const size_t step = room / 4, step_most = STEP_MOST / size + room / 256;
 
 	if (!room)
 		return 256;

@@ -22,6 +22,7 @@ struct segment {
 	char *at;
 	size_t bytes;
 	off_t place; /* in the file */
+	bool is_tail; /* the last one of what grows: it is in use */
 };
 
 static struct {
@@ -54,12 +55,18 @@ static size_t mapped_of_files(void)
 	return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void unmap_pages(void)
+static void unmap_pages(bool of_tails)
 {
 	pthread_mutex_lock(&spill.lock);
 	for (size_t i = 0; i < spill.n; i++)
-		madvise(spill.segments[i].at, spill.segments[i].bytes, MADV_DONTNEED);
+		if (of_tails || !spill.segments[i].is_tail)
+			madvise(spill.segments[i].at, spill.segments[i].bytes, MADV_DONTNEED);
 	pthread_mutex_unlock(&spill.lock);
+}
+
+static bool is_too_much(void)
+{
+	return mapped_of_files() > spill.resident;
 }
 
 static void *watch(void *argument)
@@ -69,8 +76,11 @@ static void *watch(void *argument)
 	(void)argument;
 	for (;;) {
 		nanosleep(&pause, NULL);
-		if (mapped_of_files() > spill.resident)
-			unmap_pages();
+		if (!is_too_much())
+			continue;
+		unmap_pages(false);
+		if (is_too_much())
+			unmap_pages(true);
 	}
 	return NULL;
 }
@@ -114,6 +124,14 @@ static bool has_file(void)
 	return spill.fd >= 0;
 }
 
+/* What ended there goes on. */
+static void end_tail(const char *at)
+{
+	for (size_t i = 0; i < spill.n; i++)
+		if (spill.segments[i].at + spill.segments[i].bytes == at)
+			spill.segments[i].is_tail = false;
+}
+
 /* What is written to pages for which the disk has no space ends the process: it is taken before. */
 static void *map(void *at, size_t bytes)
 {
@@ -130,7 +148,11 @@ static void *map(void *at, size_t bytes)
 		fallocate(spill.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, spill.end, (off_t)bytes);
 		return NULL;
 	}
-	*s = (struct segment){made, bytes, spill.end};
+	end_tail(at);
+	/* One by one its pages are ten times as slow. */
+	if (at)
+		madvise(at, bytes, MADV_POPULATE_WRITE);
+	*s = (struct segment){made, bytes, spill.end, at};
 	spill.n++;
 	spill.end += (off_t)bytes;
 	return made;

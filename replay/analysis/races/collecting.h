@@ -20,8 +20,7 @@ struct sr_collected_request {
 	uint32_t queue, over;
 	uint32_t first_access, accesses_n;
 	uint64_t begin, end; /* in the memory of `to` */
-	uint64_t entered; /* step of its rank at which it was posted */
-	uint64_t own_end, other_end; /* queue pairs; own_end: its key; other_end: its address at `to`, 0: not known */
+	uint64_t other_end; /* the queue pair's address at `to`; 0: not known */
 	uint64_t site, sn;  /* of the call that posted it */
 	uint32_t thread;
 	uint8_t opcode;
@@ -47,6 +46,7 @@ struct sr_collected_receive {
 /* A queue pair, or a shared receive queue. */
 struct sr_collected_queue {
 	struct sr_race_queue q;
+	uint64_t key; /* sr_collected_queue_key() */
 	struct sr_collected_receive *receives;
 	size_t first, receives_n, receives_room;
 	struct sr_posted_piece *pieces;

@@ -104,10 +104,8 @@ static void list_orders(struct sr_race_doubts *d)
 {
 	const struct sr_race_model *m = &d->r->model;
 
-	/* Some are in no list any more. */
 	for (size_t i = 0; i < m->moments_n; i++)
-		for (uint32_t k = m->moments[i].orders; k != SR_NO_MOMENT; k = m->orders[k].next)
-			d->first[d->place[m->orders[k].to] + 2]++;
+		d->first[i + 2] = m->moments[d->moment[i]].waits;
 	for (size_t i = 2; i < m->moments_n + 2; i++)
 		d->first[i] += d->first[i - 1];
 	for (size_t i = 0; i < m->moments_n; i++)

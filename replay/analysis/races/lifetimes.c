@@ -72,7 +72,7 @@ static uint32_t closing_after(const struct sr_collect *c, uint64_t queue, uint32
 
 uint32_t sr_collect_own_closing(const struct sr_collect *c, const struct sr_collected_request *rq)
 {
-	return closing_after(c, rq->own_end, rq->r.post, true);
+	return closing_after(c, c->queues[rq->queue]->key, rq->r.post, true);
 }
 
 uint32_t sr_collect_incoming_closing(const struct sr_collect *c, const struct sr_collected_request *rq)

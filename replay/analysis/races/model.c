@@ -137,6 +137,7 @@ struct sr_access *sr_model_access(struct sr_race_model *m, struct sr_access a)
 	}
 	*at = a;
 	m->accesses_n++;
+	m->of_kind[a.kind]++;
 	return at;
 }
 

@@ -140,6 +140,7 @@ struct sr_race_model {
 	size_t lanes_n, lanes_room;
 	struct sr_access *accesses; /* ascending by `from` once sr_model_sort() was called */
 	size_t accesses_n, accesses_room;
+	uint64_t of_kind[SR_ACCESS_KINDS]; /* how many accesses: passes over all are slow */
 	uint32_t *held; /* lists of locks, each with its length in front; at 0 is the empty one */
 	size_t held_n, held_room, held_last;
 	bool is_full; /* an addition failed: no memory, or too many moments */

@@ -36,7 +36,7 @@ void sr_collect_end_polls(struct sr_collect *c)
 		if (rq->is_repeat && (rq->is_changed || !rq->has_value) && sr_keymap_put(&polled, sr_keymap_of_rank(rq->begin, rq->to), 1))
 			c->m->is_full = true;
 	}
-	for (size_t i = 0; i < c->m->accesses_n; i++) {
+	for (size_t i = 0; c->m->of_kind[SR_ACCESS_READ] && i < c->m->accesses_n; i++) {
 		struct sr_access *a = &c->m->accesses[i];
 		const struct sr_collected_request *rq;
 
@@ -64,7 +64,7 @@ int sr_race_find_polls(struct sr_race_model *m, uint64_t (*stack_of)(const void 
 	struct sr_keymap places = {0};
 	int err = 0;
 
-	for (size_t i = 0; i < m->accesses_n && !err; i++) {
+	for (size_t i = 0; m->of_kind[SR_ACCESS_READ] && i < m->accesses_n && !err; i++) {
 		const struct sr_access *a = &m->accesses[i];
 		uint64_t stack = a->kind == SR_ACCESS_READ ? stack_of(argument, a) : 0, known = 0;
 
@@ -75,7 +75,7 @@ int sr_race_find_polls(struct sr_race_model *m, uint64_t (*stack_of)(const void 
 		known |= goes_on(a) ? GOES_ON : 0;
 		err = sr_keymap_put(&places, stack, known);
 	}
-	for (size_t i = 0; i < m->accesses_n && !err; i++) {
+	for (size_t i = 0; places.used && i < m->accesses_n && !err; i++) {
 		struct sr_access *a = &m->accesses[i];
 		uint64_t known;
 

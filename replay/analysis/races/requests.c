@@ -34,6 +34,7 @@ struct sr_collected_queue *sr_collect_queue(struct sr_collect *c, size_t rank, u
 	}
 	sr_race_queue_init(&q->q, c->m, is_ordered);
 	q->rank = rank;
+	q->key = key;
 	q->arrivals = SR_NO_MOMENT;
 	q->last_read = SIZE_MAX;
 	*added = q;
@@ -195,8 +196,6 @@ int sr_collect_posted(void *argument, const struct sr_posted *p)
 			       .over = SR_NO_MOMENT,
 			       .begin = p->address,
 			       .end = p->address + p->length,
-			       .entered = p->at.entered,
-			       .own_end = sr_collected_queue_key(p->rank, p->queue),
 			       .other_end = p->other_end,
 			       .site = p->site,
 			       .sn = p->at.sn,

@@ -535,7 +535,7 @@ int sr_shards_init(struct sr_shards *s)
 	const struct sr_race_model *m = s->m;
 	int err = 0;
 
-	for (size_t i = 0; i < m->accesses_n && !err; i++)
+	for (size_t i = 0; m->of_kind[SR_ACCESS_RELEASE] && i < m->accesses_n && !err; i++)
 		if (m->accesses[i].kind == SR_ACCESS_RELEASE)
 			err = sr_keymap_put(&s->released, key_of(m->accesses[i].owner, m->accesses[i].key), 1);
 	return err;

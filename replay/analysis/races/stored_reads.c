@@ -92,7 +92,7 @@ int sr_collect_follow_stores(struct sr_collect *c)
 	struct stores s = {0};
 	int err = 0;
 
-	for (size_t i = 0; i < c->m->accesses_n && c->reads_n && !err; i++)
+	for (size_t i = 0; i < c->m->accesses_n && c->reads_n && c->m->of_kind[SR_ACCESS_STORE] && !err; i++)
 		if (c->m->accesses[i].kind == SR_ACCESS_STORE)
 			err = add(&s, &c->m->accesses[i]);
 	for (size_t i = 0; i < c->reads_n && !err; i++)
