@@ -27,7 +27,7 @@ bool sr_places_has(const struct sr_places *p, uint32_t owner, uint64_t number)
 /* Room for one more in a list.  NULL: no memory. */
 static void *make_room(struct sr_places *p, void *list, uint32_t n, uint32_t *room, size_t size)
 {
-	const uint32_t more = *room ? 2 * *room : 4;
+	const uint32_t more = *room ? 2 * *room : 2;
 	void *larger;
 
 	if (n < *room)

@@ -194,7 +194,7 @@ static bool is_row_of(const struct sr_shard *h, const struct row *r, const struc
 static int add_row(struct sr_shard *h, struct list *p, uint32_t access, const struct sr_access *a, uint64_t origin)
 {
 	if (p->n == p->room) {
-		const uint32_t room = p->room ? 2 * p->room : 2;
+		const uint32_t room = p->room ? 2 * p->room : 1; /* many have no more */
 		struct row *more = sr_arena_get(&h->rows, room * sizeof(*more));
 
 		if (!more)
