@@ -31,7 +31,7 @@
 #define FOUND_RACES 1 /* the exit status */
 #define JOBS_MOST   256
 #define MEMORY_MIB  512 /* by default */
-#define MEMORY_LEAST 64
+#define MEMORY_LEAST 256 /* with less, pages come and go all the time */
 #define MEMORY_MOST  (1L << 30)
 
 struct options {
