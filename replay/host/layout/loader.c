@@ -18,12 +18,15 @@
 
 #define AT_CALL (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
 
+#define ALIGN_MOST (2ul << 20)
+
 struct loader {
 	const struct sr_stopped *s;
 	const struct sr_layout *l;
 	const struct sr_processor *recorded;
 	struct sr_processor here;
 	bool in_call, placed;
+	int opened; /* the file that it has opened last, which it maps next; -1: none */
 	struct user_regs_struct before; /* the registers of the call that was given an address */
 };
 
@@ -89,8 +92,8 @@ static bool is_same_path(const char *here, const char *recorded)
 	return n >= length && recorded[0] == '/' && !strcmp(here + n - length, recorded);
 }
 
-/* 0: not a recorded file, or something is there. */
-static uint64_t place_of_file(const struct loader *loader, const struct taken *taken, int fd, uint64_t offset, uint64_t size)
+/* Where this part of a file began; 0: it is not a recorded file. */
+static uint64_t start_of_file(const struct loader *loader, int fd, uint64_t offset)
 {
 	const struct sr_layout *l = loader->l;
 	char link[48], path[PATH_MAX];
@@ -102,9 +105,30 @@ static uint64_t place_of_file(const struct loader *loader, const struct taken *t
 		return 0;
 	path[n] = 0;
 	for (size_t i = 0; i < l->n_files; i++)
-		if (l->files[i].offset == offset && is_same_path(path, l->files[i].path) &&
-		    !find_overlap(taken, l->files[i].start, l->files[i].start + size))
+		if (l->files[i].offset == offset && is_same_path(path, l->files[i].path))
 			return l->files[i].start;
+	return 0;
+}
+
+/* 0: not a recorded file, or something is there. */
+static uint64_t place_of_file(const struct loader *loader, const struct taken *taken, int fd, uint64_t offset, uint64_t size)
+{
+	const uint64_t start = start_of_file(loader, fd, offset);
+
+	return start && !find_overlap(taken, start, start + size) ? start : 0;
+}
+
+/*
+ * Room in which ld.so aligns a library by more than a page (OpenBLAS's has 32 KiB), at its first address that is aligned so; it gives back
+ * the rest.  The recorded kernel put the room's end at what was above, which need not be aligned.
+ */
+static uint64_t place_of_room(const struct loader *loader, const struct taken *taken, uint64_t size)
+{
+	const uint64_t start = loader->opened < 0 ? 0 : start_of_file(loader, loader->opened, 0), align = start & -start;
+
+	for (uint64_t at = start; at && at > start - align && start - at < ALIGN_MOST; at -= PAGE)
+		if (!find_overlap(taken, at, at + size))
+			return at;
 	return 0;
 }
 
@@ -117,6 +141,8 @@ static uint64_t choose(const struct loader *loader, const struct user_regs_struc
 		return 0;
 	if (!(call->r10 & MAP_ANONYMOUS))
 		at = place_of_file(loader, &taken, (int)call->r8, call->r9, size);
+	else if (call->rdx == PROT_NONE)
+		at = place_of_room(loader, &taken, size);
 	if (!at) {
 		take_libraries_room(&taken, loader->l);
 		at = highest_gap(&taken, loader->l->libraries_below, size);
@@ -148,7 +174,11 @@ static void leave_call(struct loader *loader)
 {
 	struct user_regs_struct regs;
 
-	if (!loader->placed || ptrace(PTRACE_GETREGS, loader->s->pid, NULL, &regs))
+	if (ptrace(PTRACE_GETREGS, loader->s->pid, NULL, &regs))
+		return;
+	if (regs.orig_rax == SYS_openat)
+		loader->opened = (int)regs.rax;
+	if (!loader->placed)
 		return;
 	loader->placed = false;
 	regs.rdi = loader->before.rdi;
@@ -192,7 +222,7 @@ static int handle(struct loader *loader, int status)
 
 void sr_follow_loader(const struct sr_stopped *s, const struct sr_layout *l, const struct sr_processor *recorded)
 {
-	struct loader loader = {.s = s, .l = l, .recorded = recorded};
+	struct loader loader = {.s = s, .l = l, .recorded = recorded, .opened = -1};
 	int status, signo = 0;
 
 	sr_processor_read(&loader.here);

@@ -292,6 +292,23 @@ def moved_library(tap, place):
     tap.ok(r.returncode == 124 and b"write writes other bytes" in r.stderr, "a library is put where the trace says", r)
 
 
+def aligned_library(tap, place):
+    """ld.so maps room for a library that is aligned by more than a page (OpenBLAS's by 32 KiB), and then the library into it."""
+    source, library, program = (os.path.join(place.directory, n) for n in ("aligned.c", "libaligned.so", "aligned"))
+    with open(source, "w") as f:
+        f.write("#include <stdio.h>\n#ifdef LIBRARY\nchar zeros[1 << 20];\nint aligned(void) { return puts(\"in it\"); }\n#else\nint aligned(void);\n"
+                "int main(void) { printf(\"%p \", (void *)aligned); return aligned() < 0; }\n#endif\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-DLIBRARY", "-Wl,-z,max-page-size=0x8000", "-o", library, source], check=True)
+    subprocess.run(["cc", "-fno-plt", "-fPIE", "-pie", "-o", program, source, library, "-Wl,-rpath," + place.directory], check=True)
+    bad = []
+    for n in range(3):
+        r = place.run([SREPLAY, "record", "--from-start", "-q", "-o", place.trace("aligned-%d" % n), "--", program])
+        status, out, err = replay(place.trace("aligned-%d" % n), 0)
+        if r.returncode or status or out != r.stdout or b"in it" not in out or "exact" not in err:
+            bad.append("%s\n%s %s %s" % (r, status, out, err))
+    tap.ok(not bad, "a library that is aligned by more than a page is where it was", "\n".join(bad))
+
+
 def refuse_personality():
     """As Docker's default filter: only to ask is allowed."""
     def statement(code, value, yes=0, no=0):
@@ -379,6 +396,7 @@ def main():
         sanitizers(tap, place)
         plain_start(tap, place)
         plain_start_oddities(tap, place)
+        aligned_library(tap, place)
         moved_library(tap, place)
         inertness(tap, place)
         launched_interpreter(tap, place)
