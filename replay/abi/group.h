@@ -22,6 +22,7 @@
 #define SR_GROUP_MEMBERS  256
 #define SR_GROUP_CHANNELS 16384 /* a power of two */
 #define SR_GROUP_REGIONS  1024
+#define SR_GROUP_MAPPINGS 4096
 
 /* Kept of the writes into each member's memory, entries and bytes; the oldest are dropped. */
 #define SR_GROUP_WRITES   (1ull << 24)
@@ -156,7 +157,7 @@ struct sr_group_member {
 	struct sr_group_region exposed[SR_GROUP_REGIONS];
 	/* Memory shared with other processes, which store there without a request; registered or not. */
 	_Atomic uint32_t shared_n;
-	struct sr_group_shared shared[SR_GROUP_REGIONS];
+	struct sr_group_shared shared[SR_GROUP_MAPPINGS]; /* the last one may be several: group.c */
 
 	/* By thread: how far it has come (sr_group_reached), and the number of positions. */
 	_Atomic uint64_t reached[SR_REPLAY_THREADS];

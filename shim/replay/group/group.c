@@ -306,6 +306,22 @@ void sr_group_stop(uint32_t thread, uint64_t sn, uint64_t stop)
 		sr_progress_stop(thread, sn, stop);
 }
 
+/*
+ * The table is full: its last entry covers this mapping as well.  Whose memory is there is not known then, and what is found there is
+ * not said to be by nobody.
+ */
+static void cover(struct sr_group_shared *last, uint64_t addr, uint64_t length)
+{
+	uint64_t end = last->addr + last->length;
+
+	if (addr + length > end)
+		end = addr + length;
+	if (addr < last->addr)
+		last->addr = addr;
+	last->length = end - last->addr;
+	last->object = 0;
+}
+
 /* With the lock.  a: of the call shared_mapping. */
 static void add_shared(const uint64_t *a)
 {
@@ -313,8 +329,10 @@ static void add_shared(const uint64_t *a)
 	uint32_t n = atomic_load(&self->shared_n);
 	const uint64_t *object = (const uint64_t *)a[2];
 
-	if (n >= SR_GROUP_REGIONS)
+	if (n >= SR_GROUP_MAPPINGS) {
+		cover(&self->shared[n - 1], a[0], a[1]);
 		return;
+	}
 	self->shared[n] = (struct sr_group_shared){a[0], a[1], object[0], object[1], sr_history_writes(sr_group_self)};
 	atomic_store(&self->shared_n, n + 1);
 }

@@ -111,7 +111,7 @@ def check(tap, directory, how, name, explains=True):
     tap.ok(status == 0 and "all 2 ranks ended as recorded" in err and "through memory shared" not in err and
            len(entered) == 2 and min(entered) > 200 * int(ROUNDS), "%s: both together replay exactly, and who stored "
            "each byte is found" % how, "%s\n%s" % (status, err))
-    tap.ok(how in ("copied", "futex") or all(is_explained(trace, rank) for rank in range(2)),
+    tap.ok(how in ("copied", "futex", "late") or all(is_explained(trace, rank) for rank in range(2)),
            "%s: by the other rank, in the same round" % how, run([SREPLAY, "explain", trace, "0:100"], 100)[1].decode())
 
 
@@ -238,6 +238,7 @@ def main():
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         check(tap, directory, "posix", "sreplay-test-%d" % os.getpid())
         check(tap, directory, "drawn", "sreplay-drawn-%d" % os.getpid())
+        check(tap, directory, "late", "sreplay-late-%d" % os.getpid())
         check(tap, directory, "copied", "sreplay-copied-%d" % os.getpid())
         check(tap, directory, "system-v", "0x%x" % (0x53520000 + os.getpid() % 65536))
         check(tap, directory, "futex", "sreplay-futex-%d" % os.getpid())

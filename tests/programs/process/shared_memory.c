@@ -2,7 +2,7 @@
 /*
  * shared_memory.c: two processes talk through shared memory, by plain loads and stores.
  *
- *     shared_memory posix|drawn|system-v|copied|locked|futex|spread NAME 0|1 ROUNDS
+ *     shared_memory posix|late|drawn|system-v|copied|locked|futex|spread NAME 0|1 ROUNDS
  *
  * In turns each writes a message that depends on the last one and on the time, and then its number.
  * The other waits for the number without any call, and reads the message.  With `copied` it also
@@ -10,6 +10,7 @@
  * `locked` both take locks of all kinds that lie in the memory, in the order that comes; each
  * process has one thread.  With `futex` it sleeps until the other wakes it.  With `drawn` it lies at
  * an address as MPICH draws it: here one between the mappings that sreplay places for itself.  With
+ * `late` 1,100 others were mapped and unmapped before, as by a program that makes windows again and again.  With
  * `spread` one polls words of two pages in turn, for long, and the other changes them all at once.
  */
 #include <errno.h>
@@ -76,8 +77,21 @@ static struct side *map_system_v(const char *name)
 	return p == (void *)-1 ? NULL : p;
 }
 
+static void map_others(const char *name)
+{
+	char other[64];
+
+	snprintf(other, sizeof(other), "%s-%d", name, (int)getpid());
+	for (int i = 0; i < 1100; i++) {
+		munmap(check(map_posix(other, NULL), "another mapping"), 2 * sizeof(struct side));
+		shm_unlink(other);
+	}
+}
+
 static struct side *map(const char *how, const char *name)
 {
+	if (!strcmp(how, "late"))
+		map_others(name);
 	if (!strcmp(how, "system-v"))
 		return map_system_v(name);
 	return map_posix(name, strcmp(how, "drawn") ? NULL : (void *)0x6800409c0000);
