@@ -137,8 +137,12 @@ static int next_entry(struct sr_stream *s)
 		if (!s->assembling)
 			s->entry_position = s->frame_position + s->frame_used;
 		s->frame_used += sr_record_padded(r->size);
-		if (r->kind == SR_REC_PAD)
+		if (r->kind == SR_REC_PAD) {
+			/* The daemon has taken a record out: there is none. */
+			s->totals.records--;
+			s->totals.raw_bytes -= sr_record_padded(r->size);
 			continue;
+		}
 		ret = take_piece(s, r);
 		if (ret == 1 && s->entry.flags & SR_RECORD_REFERS)
 			ret = sr_references_resolve(s, s->entry_position);
