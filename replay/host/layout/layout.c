@@ -71,13 +71,31 @@ static bool place_vdso(const struct sr_stopped *s, const struct vdso *vdso, uint
 	       sr_stopped_write(s, at, vdso->image, vdso->size);
 }
 
+/* So that nothing else comes to be there, where the recorded kernel had its own mappings. */
+static void fill(const struct sr_stopped *s, uint64_t from, uint64_t to)
+{
+	if (from && to > from)
+		sr_stopped_call(s, SYS_mmap, (uint64_t[6]){from, to - from, PROT_NONE,
+							   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+							   (uint64_t)-1});
+}
+
+/* Between the first library and ld.so. */
+static void fill_around_vdso(const struct sr_stopped *s, const struct sr_layout *l, uint64_t vdso_size)
+{
+	const uint64_t vdso = vdso_size && l->vdso < l->loader ? l->vdso : l->loader;
+
+	fill(s, l->libraries_below, vdso);
+	fill(s, vdso + sr_page_up(vdso_size), l->loader);
+}
+
 static uint64_t distance(uint64_t recorded, uint64_t here)
 {
 	return recorded && here ? recorded - here : 0;
 }
 
-/* Everything that the kernel has mapped to its recorded place. */
-static bool place_images(struct sr_stopped *s, struct sr_stack *stack, const struct sr_layout *l)
+/* Everything that the kernel has mapped to its recorded place.  *random: it was elsewhere. */
+static bool place_images(struct sr_stopped *s, struct sr_stack *stack, const struct sr_layout *l, bool *random)
 {
 	static struct vdso vdso;
 	const struct sr_images here = {sr_stack_value(stack, AT_ENTRY), sr_stack_value(stack, AT_BASE), s->regs.rsp};
@@ -92,7 +110,9 @@ static bool place_images(struct sr_stopped *s, struct sr_stack *stack, const str
 	remove_kernel_mappings(s, &vdso);
 	if (!sr_move_images(s, &here, &by))
 		return false;
+	*random = by.program || by.loader || by.stack;
 	has_vdso = place_vdso(s, &vdso, l->vdso);
+	fill_around_vdso(s, l, has_vdso ? vdso.size : 0);
 	return sr_stack_place(stack, s, l, &by, has_vdso) && sr_stack_tell_kernel(stack, s, l, &by);
 }
 
@@ -101,7 +121,7 @@ static bool lay_out(pid_t child, const struct sr_layout *l, const struct sr_proc
 {
 	struct sr_stopped s;
 	struct sr_stack stack;
-	bool good;
+	bool good, random = false;
 
 	if (!sr_stopped_open(&s, child))
 		return false;
@@ -109,7 +129,7 @@ static bool lay_out(pid_t child, const struct sr_layout *l, const struct sr_proc
 	sr_stopped_call(&s, SYS_read, (uint64_t[6]){(uint64_t)-1});
 	good = sr_stack_read(&stack, &s);
 	if (good) {
-		good = place_images(&s, &stack, l);
+		good = place_images(&s, &stack, l, &random);
 		sr_stack_free(&stack);
 	}
 	atomic_store(answer->cpuid_traced,
@@ -117,7 +137,7 @@ static bool lay_out(pid_t child, const struct sr_layout *l, const struct sr_proc
 	atomic_store(answer->traced, good);
 	ptrace(PTRACE_SETREGS, child, NULL, &s.regs);
 	if (good)
-		sr_follow_loader(&s, l, recorded);
+		sr_follow_loader(&s, l, recorded, random);
 	sr_stopped_close(&s);
 	return good;
 }

@@ -25,7 +25,7 @@ struct loader {
 	const struct sr_layout *l;
 	const struct sr_processor *recorded;
 	struct sr_processor here;
-	bool in_call, placed;
+	bool random, in_call, placed;
 	int opened; /* the file that it has opened last, which it maps next; -1: none */
 	struct user_regs_struct before; /* the registers of the call that was given an address */
 };
@@ -143,7 +143,7 @@ static uint64_t choose(const struct loader *loader, const struct user_regs_struc
 		at = place_of_file(loader, &taken, (int)call->r8, call->r9, size);
 	else if (call->rdx == PROT_NONE)
 		at = place_of_room(loader, &taken, size);
-	if (!at) {
+	if (!at && loader->random) {
 		take_libraries_room(&taken, loader->l);
 		at = highest_gap(&taken, loader->l->libraries_below, size);
 	}
@@ -220,9 +220,9 @@ static int handle(struct loader *loader, int status)
 	return signo;
 }
 
-void sr_follow_loader(const struct sr_stopped *s, const struct sr_layout *l, const struct sr_processor *recorded)
+void sr_follow_loader(const struct sr_stopped *s, const struct sr_layout *l, const struct sr_processor *recorded, bool random)
 {
-	struct loader loader = {.s = s, .l = l, .recorded = recorded, .opened = -1};
+	struct loader loader = {.s = s, .l = l, .recorded = recorded, .random = random, .opened = -1};
 	int status, signo = 0;
 
 	sr_processor_read(&loader.here);

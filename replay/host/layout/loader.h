@@ -3,9 +3,10 @@
  * loader.h: follows ld.so in a traced process until the shim is loaded and takes over.
  *
  * Where the kernel puts what ld.so maps depends on the kernel: on what it has mapped itself, on
- * randomisation, and on whether it aligns large files to large pages.  So the tracer chooses: for a
- * library its recorded address; for other mappings the highest gap below the recorded top, which
- * is what every kernel does (mm/mmap.c, top-down).
+ * randomisation, and on whether it aligns large files to large pages.  So the tracer gives each library
+ * its recorded address.  Other mappings are left to the kernel, which puts them where the recorded one did, unless
+ * addresses are random: then they get the highest gap below the recorded top, which is what every kernel
+ * chooses (mm/mmap.c, top-down).
  *
  * Before any library's code runs, ld.so asks the processor which variant of functions such as
  * memcpy and sin to use.  Another variant rounds differently, and accesses exposed regions in other
@@ -19,9 +20,9 @@
 #include "replay/host/layout/stopped.h"
 
 /*
- * Returns when the process has sent itself SIGSTOP (shim/replay/engine.c), still stopped, or has
+ * random: the kernel would choose other addresses than the recorded one.  Returns when the process has sent itself SIGSTOP (shim/replay/engine.c), still stopped, or has
  * ended.
  */
-void sr_follow_loader(const struct sr_stopped *s, const struct sr_layout *l, const struct sr_processor *recorded);
+void sr_follow_loader(const struct sr_stopped *s, const struct sr_layout *l, const struct sr_processor *recorded, bool random);
 
 #endif
