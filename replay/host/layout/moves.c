@@ -57,7 +57,7 @@ static bool move(const struct sr_stopped *s, uint64_t from, uint64_t size, uint6
 	return sr_stopped_call(s, SYS_mremap, a) == (long)to;
 }
 
-/* Each by `add`, then by `by`. */
+/* From where its mappings are after they have moved by `before`, to where they are to be: `by` from their first place. */
 static bool move_image(const struct sr_stopped *s, const struct sr_mappings *m, const struct image *image, uint64_t before,
 		       uint64_t by)
 {

@@ -34,12 +34,13 @@ bool sr_stopped_write(const struct sr_stopped *s, uint64_t at, const void *from,
 /* Makes the process do a system call: its result, or -EIO. */
 long sr_stopped_call(const struct sr_stopped *s, long nr, const uint64_t a[6]);
 
-/* The names of its mappings, in ascending order: calls back with each line of /proc/PID/maps. */
+/* A line of /proc/PID/maps. */
 struct sr_mapping {
 	uint64_t from, to;
 	char name[256]; /* empty: anonymous.  A longer path is cut. */
 };
 
+/* In ascending order. */
 struct sr_mappings {
 	struct sr_mapping *list;
 	size_t n;

@@ -87,7 +87,7 @@ static void __attribute__((noreturn)) become(const struct sr_launch *l)
 	if (chdir(p->cwd))
 		sr_note("%s, where the program ran, cannot be entered (%s): running here", p->cwd,
 			strerror(errno));
-	/* A parent moves what is elsewhere then; addresses that it does not choose are equal in each replay. */
+	/* A parent that lays out the memory does without. */
 	if (personality(ADDR_NO_RANDOMIZE) < 0 && !l->laid_out)
 		sr_note("cannot switch off address randomisation (%s): addresses may be others than recorded",
 			strerror(errno));
