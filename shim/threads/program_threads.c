@@ -27,6 +27,7 @@
 #include "logd/base/lock.h"
 #include "shim/kernel/user_dispatch.h"
 #include "shim/core/order.h"
+#include "shim/core/call_stack.h"
 #include "shim/core/next.h"
 #include "shim/core/symbols.h"
 #include "logd/base/say.h"
@@ -49,15 +50,6 @@ static bool has_own_mask(const pthread_attr_t *attr)
 	return attr && !pthread_attr_getsigmask_np(attr, &mask);
 }
 
-static int real_create(pthread_t *id, const pthread_attr_t *attr, void *(*f)(void *), void *arg)
-{
-	SR_NEXT(next, "pthread_create");
-	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-	    (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))sr_next(&next);
-
-	return create(id, attr, f, arg);
-}
-
 /*
  * What libc and the shim left in registers differs between a recording and its replay, which compares registers
  * (threads/place.h).
@@ -77,6 +69,28 @@ static void *call_cleared(void *routine, void *arg)
 	return result;
 #else
 	return ((sr_start_routine)routine)(arg);
+#endif
+}
+
+/*
+ * A new thread begins with the registers of the one that creates it, and start_thread, of glibc, keeps some on the new stack, where
+ * the program may read them.  So what this thread has in them is cleared.
+ */
+static int real_create(pthread_t *id, const pthread_attr_t *attr, void *(*f)(void *), void *arg)
+{
+	SR_NEXT(next, "pthread_create");
+	void *create = sr_next(&next);
+#if defined(__x86_64__)
+	__asm__ volatile("xor %%ebx, %%ebx\n\txor %%r12d, %%r12d\n\txor %%r13d, %%r13d\n\t"
+			 "xor %%r14d, %%r14d\n\txor %%r15d, %%r15d\n\tcall *%%rax"
+			 : "+a"(create), "+D"(id), "+S"(attr), "+d"(f), "+c"(arg)
+			 :
+			 : "rbx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc", "xmm0", "xmm1", "xmm2",
+			   "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",
+			   "xmm15");
+	return (int)(uintptr_t)create;
+#else
+	return ((int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))create)(id, attr, f, arg);
 #endif
 }
 
@@ -170,41 +184,44 @@ static void leave_stack(const pthread_attr_t *attr)
 		sr_exposed_give_up(low, size);
 }
 
-/*
- * Takes ownership of s. *stack is the address of the thread's stack, or 0 if the program chose it:
- * then the memory of the pthread_t may be gone already, and the thread's id stays unknown.
- */
-static int create(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_start *s,
-		  uint64_t *stack, int32_t *tid)
-{
-	pthread_attr_t mine;
-	int err = 0;
+/* What is asked for, and what comes of it. */
+struct creation {
+	pthread_t *id;
+	const pthread_attr_t *attr;
+	struct sr_thread_start *s; /* owned */
+	uint64_t stack;		   /* of the thread; 0: the program chose it, then the memory of the id may be gone already */
+	int32_t tid;		   /* 0: unknown */
+	int err;
+};
 
-	atomic_fetch_add(&running, 1);
-	*stack = 0;
-	*tid = 0;
-	if (attr)
-		mine = *attr;
+static void create_here(uintptr_t argument)
+{
+	struct creation *c = (struct creation *)argument;
+	struct sr_thread_start *s = c->s;
+	pthread_attr_t mine;
+
+	if (c->attr)
+		mine = *c->attr;
 	else
 		pthread_attr_init(&mine);
-	if (!sr_attr_has_stack(attr))
-		err = sr_stack_map(s, &mine);
+	if (!sr_attr_has_stack(c->attr))
+		c->err = sr_stack_map(s, &mine);
 	else
-		leave_stack(attr);
-	if (!err && s->stack)
+		leave_stack(c->attr);
+	if (!c->err && s->stack)
 		sr_stack_list(s, &mine);
-	*stack = s->stack;
+	c->stack = s->stack;
 	/* The new thread may have ended before this one reads s again. */
-	if (!err)
-		err = start(id, &mine, s);
-	if (!err && *stack) {
-		*tid = tid_of(*id);
+	if (!c->err)
+		c->err = start(c->id, &mine, s);
+	if (!c->err && c->stack) {
+		c->tid = tid_of(*c->id);
 		/* It has ended already, and has left it there: calls that it made name it. */
-		if (!*tid)
-			*tid = s->tid;
-		sr_stack_created(s, *id);
+		if (!c->tid)
+			c->tid = s->tid;
+		sr_stack_created(s, *c->id);
 	}
-	if (err) {
+	if (c->err) {
 		atomic_fetch_sub(&running, 1);
 		if (s->stack) {
 			sr_stack_unlist(s);
@@ -212,7 +229,25 @@ static int create(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_st
 		}
 		sr_free(s);
 	}
-	return err;
+}
+
+/* More than a recording or a replay has on the stack between an intercepted call and this. */
+#define CREATE_BELOW 8192
+
+/*
+ * Addresses of this thread's stack are among what the new one's registers begin with: pthread_create is called at the same
+ * distance below the program's frames in both runs.
+ */
+static void create(struct creation *c)
+{
+	const struct sr_thread *t = &sr_self;
+	const uintptr_t here = (uintptr_t)__builtin_frame_address(0), at = (t->signals.base - CREATE_BELOW) & ~15ul;
+
+	atomic_fetch_add(&running, 1);
+	if (here - 256 > at && here - at <= CREATE_BELOW && sr_stack_has_room(t, at))
+		sr_run_on_stack((void *)at, create_here, (uintptr_t)c);
+	else
+		create_here((uintptr_t)c);
 }
 
 /* Creates a library's thread, with what the library asked for. */
@@ -237,6 +272,7 @@ static int record_create(pthread_t *id, const pthread_attr_t *attr, void *routin
 {
 	struct sr_thread *t = &sr_self;
 	struct sr_thread_start *s;
+	struct creation c;
 
 	if (!t->creates)
 		return create_inner(id, attr, routine, arg, c11);
@@ -247,7 +283,11 @@ static int record_create(pthread_t *id, const pthread_attr_t *attr, void *routin
 		return EAGAIN;
 	s->number = sr_thread_next_number();
 	t->child.number = s->number;
-	return create(id, attr, s, &t->child.stack, &t->child.tid);
+	c = (struct creation){.id = id, .attr = attr, .s = s};
+	create(&c);
+	t->child.stack = c.stack;
+	t->child.tid = c.tid;
+	return c.err;
 }
 
 static void __attribute__((noreturn)) cannot_create(int err)
@@ -257,14 +297,13 @@ static void __attribute__((noreturn)) cannot_create(int err)
 	sr_engine->fail();
 }
 
-static void replay_create(const pthread_attr_t *attr, void *routine, void *arg, bool c11)
+static void replay_create(pthread_t *program_id, const pthread_attr_t *attr, void *routine, void *arg, bool c11)
 {
 	struct sr_thread *t = &sr_self;
 	struct sr_thread_start *s = new_start(routine, arg, c11);
-	uint64_t stack;
 	pthread_t id;
-	int32_t tid;
-	int err;
+	/* The program's, as in the recording, gets the same value again; but what peers write changes by records alone. */
+	struct creation c = {.id = sr_exposed_touches(program_id, sizeof(id)) ? &id : program_id, .attr = attr, .s = s};
 
 	sr_stacks_unmap();
 	if (!s)
@@ -274,10 +313,10 @@ static void replay_create(const pthread_attr_t *attr, void *routine, void *arg, 
 	s->stack = t->child.stack;
 	sr_thread_reserve_number(s->number);
 	sr_engine->thread_starts();
-	err = create(&id, attr, s, &stack, &tid);
-	if (err)
-		cannot_create(err);
-	sr_ids_real(t->child.number, tid);
+	create(&c);
+	if (c.err)
+		cannot_create(c.err);
+	sr_ids_real(t->child.number, c.tid);
 }
 
 uint64_t sr_invoke_pthread_create(const struct sr_call_desc *d, uint64_t *a)
@@ -293,7 +332,7 @@ void sr_replayed_pthread_create(const struct sr_call_desc *d, uint64_t *a, uint6
 {
 	sr_self.creates = false;
 	if (!result)
-		replay_create((const pthread_attr_t *)a[1], (void *)a[2], (void *)a[3], false);
+		replay_create((pthread_t *)a[0], (const pthread_attr_t *)a[1], (void *)a[2], (void *)a[3], false);
 	sr_libc_order_create_ends();
 }
 
@@ -316,7 +355,7 @@ void sr_replayed_thrd_create(const struct sr_call_desc *d, uint64_t *a, uint64_t
 {
 	sr_self.creates = false;
 	if (!result)
-		replay_create(NULL, (void *)a[1], (void *)a[2], true);
+		replay_create((pthread_t *)a[0], NULL, (void *)a[1], (void *)a[2], true);
 	sr_libc_order_create_ends();
 }
 

@@ -140,6 +140,34 @@ static int soon(void)
 	return 4;
 }
 
+/* As programs do that send more bytes than they have: what libc keeps of its caller on the stack of a new thread. */
+static void *print_above(void *unused)
+{
+	volatile uint64_t here = 1;
+	const volatile uint64_t *above = (const volatile uint64_t *)((uintptr_t)&here & ~15ul);
+
+	for (int i = 0; i < 80; i++)
+		printf("%llx\n", (unsigned long long)above[i]);
+	return unused;
+}
+
+static void *creates_one(void *unused)
+{
+	pthread_t id;
+
+	print_above(NULL);
+	pthread_create(&id, NULL, print_above, NULL);
+	pthread_join(id, NULL);
+	return unused;
+}
+
+static int above_frames(void)
+{
+	pthread_create(&threads[0], NULL, creates_one, NULL);
+	pthread_join(threads[0], NULL);
+	return 4;
+}
+
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
 static pthread_barrier_t barrier;
 
@@ -320,6 +348,7 @@ static const struct {
     {"own_stacks", own_stacks},
     {"many", many},
     {"soon", soon},
+    {"above_frames", above_frames},
     {"leaving", leaving},
     {"with_child", with_child},
     {"computing", computing},
