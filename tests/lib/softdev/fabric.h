@@ -91,7 +91,6 @@ struct sd_cq {
 	uint32_t async;   /* channel of its context, + 1 */
 	uint32_t users;
 	enum sd_armed armed;
-	uint32_t missed[SD_ARMED_ANY + 1]; /* by what would have reported it: behind the last one that came unreported */
 	bool overrun;
 };
 
