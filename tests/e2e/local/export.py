@@ -86,27 +86,50 @@ def first(message, field):
     return next((value for number, value in message if number == field), None)
 
 
+def varint(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        shift += 7
+        at += 1
+        if not data[at - 1] & 128:
+            return value, at
+
+
+def fields(data):
+    """The fields of a message, with their values as bytes: `protoc --decode_raw` takes some strings for messages (uname)."""
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        if key & 7:
+            size, at = varint(data, at) if key & 7 == 2 else (8 if key & 7 == 1 else 4, at)
+            value, at = data[at:at + size], at + size
+        else:
+            value, at = varint(data, at)
+        yield key >> 3, value
+
+
 class Perfetto:
     """Slices by track, flows, and the counters' last values."""
 
     def __init__(self, path):
-        with open(path, "rb") as f:
-            r = subprocess.run(["protoc", "--decode_raw"], stdin=f, capture_output=True, timeout=SECONDS)
+        data = read(path)
+        r = subprocess.run(["protoc", "--decode_raw"], input=data, capture_output=True, timeout=SECONDS)
         self.error = r.stderr.decode()
         self.slices, self.begun, self.ended = collections.defaultdict(list), {}, {}
         self.threads, self.ranks, self.left, self.names = {}, {}, {}, {}
+        for _, packet in fields(data):
+            for interned in (part for field, part in fields(packet) if field == 12):
+                self.take_names(interned)
         for _, packet in parse_raw(r.stdout.decode()):
-            for field, part in packet:
-                self.take_names(part if field == 12 else [])
             if first(packet, 60):
                 self.describe(first(packet, 60))
             if first(packet, 11):
                 self.take(first(packet, 8), first(packet, 11))
 
     def take_names(self, interned):
-        for field, name in interned:
-            if field == 2:
-                self.names[first(name, 1)] = first(name, 2).strip('"')
+        for name in (dict(fields(part)) for field, part in fields(interned) if field == 2):
+            self.names[name[1]] = name[2].decode()
 
     def describe(self, track):
         if first(track, 3):

@@ -126,7 +126,7 @@ def test_debugged(tap, name, trace, rank):
     dump = subprocess.run([SREPLAY, "dump", "--json", "--rank", str(rank), trace], stdout=subprocess.PIPE).stdout
     site = [r["by"] for r in map(json.loads, dump.splitlines()) if r.get("record") == "exposed" and r.get("by")][-1]
     r = subprocess.run([SREPLAY, "replay", "--gdb", str(rank), trace, "--", "-nx", "-batch", "-ex", "break *%s" % site,
-                        "-ex", "ignore 2 1000000", "-ex", "continue", "-ex", "info breakpoints"],
+                        "-ex", "ignore $bpnum 1000000", "-ex", "continue", "-ex", "info breakpoints"],
                        stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
     hits = re.search(rb"breakpoint already hit (\d+) times", r.stdout)
     tap.ok(hits and b"0 divergences: exact" in r.stderr, "%s: exact with a breakpoint at a load of exposed memory" % name,
