@@ -50,6 +50,11 @@ static bool has_own_mask(const pthread_attr_t *attr)
 	return attr && !pthread_attr_getsigmask_np(attr, &mask);
 }
 
+/* Calls the address in rax with zeros in the registers that a called function leaves as they are, but for rbp and rsp. */
+#define CALL_CLEARED                                                                                                                       \
+	"xor %%ebx, %%ebx\n\txor %%r12d, %%r12d\n\txor %%r13d, %%r13d\n\t"                                                                 \
+	"xor %%r14d, %%r14d\n\txor %%r15d, %%r15d\n\tcall *%%rax"
+
 /*
  * What libc and the shim left in registers differs between a recording and its replay, which compares registers
  * (threads/place.h).
@@ -59,8 +64,7 @@ static void *call_cleared(void *routine, void *arg)
 #if defined(__x86_64__)
 	void *result = routine;
 
-	__asm__ volatile("xor %%ebx, %%ebx\n\txor %%r12d, %%r12d\n\txor %%r13d, %%r13d\n\t"
-			 "xor %%r14d, %%r14d\n\txor %%r15d, %%r15d\n\tcall *%%rax"
+	__asm__ volatile(CALL_CLEARED
 			 : "+a"(result), "+D"(arg)
 			 :
 			 : "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc",
@@ -81,8 +85,7 @@ static int real_create(pthread_t *id, const pthread_attr_t *attr, void *(*f)(voi
 	SR_NEXT(next, "pthread_create");
 	void *create = sr_next(&next);
 #if defined(__x86_64__)
-	__asm__ volatile("xor %%ebx, %%ebx\n\txor %%r12d, %%r12d\n\txor %%r13d, %%r13d\n\t"
-			 "xor %%r14d, %%r14d\n\txor %%r15d, %%r15d\n\tcall *%%rax"
+	__asm__ volatile(CALL_CLEARED
 			 : "+a"(create), "+D"(id), "+S"(attr), "+d"(f), "+c"(arg)
 			 :
 			 : "rbx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc", "xmm0", "xmm1", "xmm2",

@@ -110,7 +110,7 @@ static bool place_images(struct sr_stopped *s, struct sr_stack *stack, const str
 	remove_kernel_mappings(s, &vdso);
 	if (!sr_move_images(s, &here, &by))
 		return false;
-	*random = by.program || by.loader || by.stack;
+	*random = sr_moves_any(&by);
 	has_vdso = place_vdso(s, &vdso, l->vdso);
 	fill_around_vdso(s, l, has_vdso ? vdso.size : 0);
 	return sr_stack_place(stack, s, l, &by, has_vdso) && sr_stack_tell_kernel(stack, s, l, &by);

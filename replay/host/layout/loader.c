@@ -27,7 +27,7 @@ struct loader {
 	struct sr_processor here;
 	bool random, in_call, placed;
 	int opened; /* the file that it has opened last, which it maps next; -1: none */
-	struct user_regs_struct before; /* the registers of the call that was given an address */
+	struct user_regs_struct before; /* the registers with which the last call began */
 };
 
 /* Address ranges in which nothing can be put, in no order. */
@@ -157,13 +157,15 @@ static void enter_call(struct loader *loader)
 	struct user_regs_struct regs;
 	uint64_t at;
 
-	if (ptrace(PTRACE_GETREGS, loader->s->pid, NULL, &regs) || regs.orig_rax != SYS_mmap || regs.rdi ||
-	    regs.r10 & MAP_FIXED)
+	loader->before.orig_rax = (unsigned long long)-1;
+	if (ptrace(PTRACE_GETREGS, loader->s->pid, NULL, &regs))
+		return;
+	loader->before = regs;
+	if (regs.orig_rax != SYS_mmap || regs.rdi || regs.r10 & MAP_FIXED)
 		return;
 	at = choose(loader, &regs);
 	if (!at)
 		return;
-	loader->before = regs;
 	regs.rdi = at;
 	regs.r10 |= MAP_FIXED_NOREPLACE;
 	loader->placed = !ptrace(PTRACE_SETREGS, loader->s->pid, NULL, &regs);
@@ -174,9 +176,12 @@ static void leave_call(struct loader *loader)
 {
 	struct user_regs_struct regs;
 
+	/* Most calls are of no interest, and asking costs as much as the stop. */
+	if (!loader->placed && loader->before.orig_rax != SYS_openat)
+		return;
 	if (ptrace(PTRACE_GETREGS, loader->s->pid, NULL, &regs))
 		return;
-	if (regs.orig_rax == SYS_openat)
+	if (loader->before.orig_rax == SYS_openat)
 		loader->opened = (int)regs.rax;
 	if (!loader->placed)
 		return;

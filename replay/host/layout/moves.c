@@ -121,7 +121,7 @@ bool sr_move_images(struct sr_stopped *s, const struct sr_images *here, const st
 	struct sr_mappings m;
 	bool good;
 
-	if (!by->program && !by->loader && !by->stack)
+	if (!sr_moves_any(by))
 		return true;
 	if (!sr_mappings_read(&m, s->pid))
 		return false;

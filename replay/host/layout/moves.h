@@ -16,6 +16,11 @@ struct sr_moves {
 	uint64_t program, loader, stack;
 };
 
+static inline bool sr_moves_any(const struct sr_moves *by)
+{
+	return by->program || by->loader || by->stack;
+}
+
 /* An address in each; 0: there is none.  (A program without PT_INTERP has no loader.) */
 struct sr_images {
 	uint64_t program, loader, stack;

@@ -242,7 +242,7 @@ bool sr_stack_tell_kernel(const struct sr_stack *stack, const struct sr_stopped 
 
 	if (!read_stat(s->pid, f))
 		return false;
-	if (!by->program && !by->loader && !by->stack && (!l->program_break || f[FIELD(47)] == l->program_break))
+	if (!sr_moves_any(by) && (!l->program_break || f[FIELD(47)] == l->program_break))
 		return true;
 	map = (struct prctl_mm_map){
 	    .start_code = f[FIELD(26)] + by->program,
