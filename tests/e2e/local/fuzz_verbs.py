@@ -21,6 +21,8 @@ from harness import BUILD, FULL, SREPLAY, Tap, first_difference, replay
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "fuzz_verbs")
 SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 RUN_SECONDS = 60
+# A device that reports at arming what came before may report a completion of the recorder's own (limits.md, Verbs): events differ.
+ARMING = {"SOFTDEV_ARMING": "later"}
 WAYS = (
     ("apart", {}),
     ("together", {}),
@@ -28,7 +30,7 @@ WAYS = (
     ("together", {"SOFTDEV_FAULTS": "seed"}),
     ("together", {"SOFTDEV_SEED": "time"}),
     ("together", {"SOFTDEV_THREAD": "time"}),
-    ("apart", {"SREPLAY_CLOCKS": "2"}),
+    ("apart", {"SREPLAY_CLOCKS": "2", **ARMING}),
     ("together", {"SREPLAY_CLOCKS": "2", "SOFTDEV_SEED": "time"}),
     ("together", {"SREPLAY_CLOCKS": "2", "SOFTDEV_FAULTS": "seed", "SOFTDEV_SEED": "time"}),
     ("together", {"SREPLAY_CLOCKS": "2", "SOFTDEV_FAULTS": "seed", "SOFTDEV_THREAD": "time"}),

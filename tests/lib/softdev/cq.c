@@ -15,6 +15,29 @@ static struct sd_cqe *ring(const struct sd_cq *c)
 	return sd_at(c->ring);
 }
 
+static void send_event(struct sd_cq *c)
+{
+	c->armed = SD_ARMED_NOT;
+	if (c->channel)
+		sd_channel_push(c->channel, (uint64_t)(c - sd_fabric->cqs) + 1);
+}
+
+/* The last completion is reported by a queue that is armed for at least this. */
+static void report(struct sd_cq *c, enum sd_armed least)
+{
+	if (c->armed >= least)
+		send_event(c);
+	else
+		for (enum sd_armed a = least; a <= SD_ARMED_ANY; a++)
+			c->missed[a] = c->tail;
+}
+
+/* Did one come unreported that has not been polled either? */
+static bool has_missed(const struct sd_cq *c, enum sd_armed armed)
+{
+	return !sd_fabric->reports_later_only && c->head != c->tail && (int32_t)(c->missed[armed] - c->head) > 0;
+}
+
 void sd_cq_push(struct sd_cq *c, const struct sd_cqe *cqe)
 {
 	if (!c)
@@ -29,13 +52,7 @@ void sd_cq_push(struct sd_cq *c, const struct sd_cqe *cqe)
 	ring(c)[c->tail % c->size] = *cqe;
 	/* Polls look at the tail without the lock. */
 	__atomic_store_n(&c->tail, c->tail + 1, __ATOMIC_RELEASE);
-	if (!c->armed)
-		return;
-	if (c->armed == SD_ARMED_SOLICITED && !cqe->solicited && cqe->wc.status == IBV_WC_SUCCESS)
-		return;
-	c->armed = SD_ARMED_NOT;
-	if (c->channel)
-		sd_channel_push(c->channel, (uint64_t)(c - sd_fabric->cqs) + 1);
+	report(c, !cqe->solicited && cqe->wc.status == IBV_WC_SUCCESS ? SD_ARMED_ANY : SD_ARMED_SOLICITED);
 }
 
 /* ------------------------------------------------------------------ polls */
@@ -121,6 +138,9 @@ int sd_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 
 	sd_lock();
 	c->armed = solicited_only ? SD_ARMED_SOLICITED : SD_ARMED_ANY;
+	/* Cards of Mellanox do so: a program may poll first, and then arm. */
+	if (has_missed(c, c->armed))
+		send_event(c);
 	/* The program may sleep now and would not poll. */
 	if (sd_fabric->random_state && !sd_has_driver)
 		sd_finish();

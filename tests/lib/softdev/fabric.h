@@ -91,6 +91,7 @@ struct sd_cq {
 	uint32_t async;   /* channel of its context, + 1 */
 	uint32_t users;
 	enum sd_armed armed;
+	uint32_t missed[SD_ARMED_ANY + 1]; /* by what would have reported it: behind the last one that came unreported */
 	bool overrun;
 };
 
@@ -236,6 +237,7 @@ struct sd_fabric {
 	uint64_t latency;
 	uint64_t bytes_per_us; /* 0: no limit */
 
+	bool reports_later_only; /* completions that come after a queue is armed, as Soft-RoCE does */
 	bool infiniband; /* its link: ports have a LID, and datagrams need no global header */
 
 	uint64_t random_state; /* 0: requests are executed in order of their times */

@@ -35,12 +35,13 @@ static void *thread(void *unused);
 void sd_read_settings(void)
 {
 	const char *seed = getenv("SOFTDEV_SEED"), *by_thread = getenv("SOFTDEV_THREAD"),
-		   *time = getenv("SOFTDEV_TIME"), *link = getenv("SOFTDEV_LINK");
+		   *time = getenv("SOFTDEV_TIME"), *link = getenv("SOFTDEV_LINK"), *arming = getenv("SOFTDEV_ARMING");
 	struct sd_fabric *f = sd_fabric;
 	pthread_t t;
 	char *end;
 
 	f->infiniband = link && !strcmp(link, SD_INFINIBAND);
+	f->reports_later_only = arming && !strcmp(arming, "later");
 	if (time && strcmp(time, "none")) {
 		f->latency = strtoull(time, &end, 0);
 		f->bytes_per_us = *end == ',' ? strtoull(end + 1, NULL, 0) : 0;
