@@ -53,9 +53,11 @@ static int open_source(struct sr_log_rank *r, struct sr_log_source *s, struct sr
 		sr_stream_fold_cycles(s->stream);
 	s->thread = thread;
 	s->cut = true;
-	if (!ret)
-		r->size += sr_stream_size(s->stream);
-	return ret;
+	if (ret)
+		return ret;
+	s->size = sr_stream_size(s->stream);
+	r->size += s->size;
+	return 0;
 }
 
 static int start(struct sr_log_rank *r, struct sr_error *err)
@@ -193,8 +195,7 @@ uint64_t sr_log_rank_done(const struct sr_log_rank *r)
 	uint64_t done = 0;
 
 	for (size_t i = 0; i < r->sources_n; i++)
-		done += r->sources[i].over ? sr_stream_size(r->sources[i].stream)
-					   : r->sources[i].offset;
+		done += r->sources[i].over ? r->sources[i].size : r->sources[i].offset;
 	return done;
 }
 

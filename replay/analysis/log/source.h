@@ -44,6 +44,7 @@ struct sr_log_source {
 	uint32_t stops; /* since its last call (sr_group_stop) */
 	bool holds; /* a part was handed out: `entry` is still to be taken */
 	uint64_t last_sn, offset;
+	uint64_t size; /* of the stream's file, when it was opened */
 	struct sr_log_repeated again;
 	bool over;
 	bool cut; /* the last record is neither the thread's end nor the process's */
