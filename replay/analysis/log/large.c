@@ -17,8 +17,9 @@
 #define LAST_PLACE  (UINT64_C(1) << 46)
 #define PLACE       (UINT64_C(1) << 37)
 
-/* With a limit an array grows by so much at most. */
-#define STEP_MOST (UINT64_C(4) << 20)
+/* With a limit an array grows by so much at most, and a part of what it has. */
+#define STEP_MOST (UINT64_C(16) << 20)
+#define STEP_SHARE 16
 
 static bool is_mapped(size_t room, size_t size)
 {
@@ -49,67 +50,42 @@ static void *fixed_place(void)
 	return next_place(FIXED_PLACE, FIRST_PLACE, &taken);
 }
 
-/* What all arrays may have in memory, and have; the rest is in a file. */
-static size_t most = SIZE_MAX, used;
+/* Does memory have a limit? */
+static bool is_limited;
 
 void sr_large_limit(size_t bytes)
 {
-	/* A part is for what the file's pages are mapped to, and some for what is no array. */
-	most = bytes / 8 * 5;
-	sr_spill_limit(bytes / 4);
+	is_limited = true;
+	/* A part is for what is no array. */
+	sr_spill_limit(bytes / 4 * 3);
 }
 
-static bool take(size_t bytes)
+/* at: where it is to be; is_fixed: nowhere else. */
+static void *map(void *at, size_t bytes, bool is_fixed)
 {
-	if (__atomic_add_fetch(&used, bytes, __ATOMIC_RELAXED) <= most)
-		return true;
-	__atomic_sub_fetch(&used, bytes, __ATOMIC_RELAXED);
-	return false;
-}
+	void *made = mmap(at, bytes, is_limited ? PROT_NONE : PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | (is_fixed ? MAP_FIXED_NOREPLACE : 0), -1, 0);
 
-static void give_back(size_t bytes)
-{
-	__atomic_sub_fetch(&used, bytes, __ATOMIC_RELAXED);
-}
-
-/* In memory, even if that is more than it is to be: without a file there is no other place. */
-static void *map_memory(void *at, size_t bytes)
-{
-	at = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (at == MAP_FAILED)
+	if (made == MAP_FAILED)
 		return NULL;
-	madvise(at, bytes, MADV_HUGEPAGE);
-	return at;
-}
-
-/* at: where it can grow, if nothing is there; NULL: it will not. */
-static void *map(void *at, size_t bytes)
-{
-	void *made;
-
-	if (!take(bytes)) {
-		made = sr_spill_map(at, bytes);
-		if (made)
-			return made;
-		__atomic_add_fetch(&used, bytes, __ATOMIC_RELAXED);
+	madvise(made, bytes, MADV_HUGEPAGE);
+	if (is_limited && !sr_spill_add(made, bytes)) {
+		munmap(made, bytes);
+		return NULL;
 	}
-	made = map_memory(at ? at : fixed_place(), bytes);
-	if (!made)
-		give_back(bytes);
 	return made;
 }
 
 static void unmap(void *at, size_t bytes)
 {
-	const size_t in_file = sr_spill_forget(at, bytes);
-
+	if (is_limited)
+		sr_spill_remove(at, bytes);
 	munmap(at, bytes);
-	give_back(bytes - in_file);
 }
 
 void *sr_large_make(size_t n, size_t size)
 {
-	return is_mapped(n, size) ? map(NULL, mapped(n, size)) : malloc(n * size + 1);
+	return is_mapped(n, size) ? map(fixed_place(), mapped(n, size), false) : malloc(n * size + 1);
 }
 
 void *sr_large_zeroed(size_t n, size_t size)
@@ -125,21 +101,14 @@ void sr_large_free(void *list, size_t room, size_t size)
 		free(list);
 }
 
-/* A mapping that grows, in memory or by a part in the file.  NULL: no memory. */
+/* A mapping that grows.  NULL: no memory. */
 static void *enlarge_mapped(void *list, size_t bytes, size_t more)
 {
 	void *larger;
 
-	if (!sr_spill_has(list, bytes) && take(more - bytes)) {
-		larger = mremap(list, bytes, more, MREMAP_MAYMOVE);
-		if (larger != MAP_FAILED)
-			return larger;
-		give_back(more - bytes);
-		return NULL;
-	}
-	if (sr_spill_map((char *)list + bytes, more - bytes))
+	if (map((char *)list + bytes, more - bytes, true))
 		return list;
-	larger = map(growing_place(), more);
+	larger = map(growing_place(), more, false);
 	if (!larger)
 		return NULL;
 	memcpy(larger, list, bytes);
@@ -154,7 +123,7 @@ static void *enlarge(void *list, size_t room, size_t more, size_t size)
 
 	if (is_mapped(room, size))
 		return mapped(room, size) == mapped(more, size) ? list : enlarge_mapped(list, mapped(room, size), mapped(more, size));
-	larger = map(growing_place(), mapped(more, size));
+	larger = map(growing_place(), mapped(more, size), false);
 	if (!larger || !list)
 		return larger;
 	memcpy(larger, list, room * size);
@@ -166,13 +135,13 @@ static void *enlarge(void *list, size_t room, size_t more, size_t size)
 static size_t next_room(size_t room, size_t size)
 {
 	/* Few mappings are enough, however large it is. */
-	const size_t step = room / 4, step_most = STEP_MOST / size + room / 256;
+	const size_t step = room / 4, step_most = STEP_MOST / size + room / STEP_SHARE;
 
 	if (!room)
 		return 256;
 	if (!is_mapped(room, size))
 		return 2 * room;
-	return room + (most != SIZE_MAX && step > step_most ? step_most : step);
+	return room + (is_limited && step > step_most ? step_most : step);
 }
 
 void *sr_large_grow(void **list, size_t n, size_t *room, size_t size)

@@ -13,7 +13,10 @@
 
 #define SR_LARGE (2u << 20)
 
-/* All arrays together have so many bytes of memory, about; what is beyond that lies in a file (spill.h).  To be called before there are any. */
+/*
+ * All arrays together have so many bytes of memory, about; what is beyond that lies in a file (spill.h).  To be called before
+ * there are any.  System calls must not be given what is in them.
+ */
 void sr_large_limit(size_t bytes);
 
 /* As sr_grow() (grow.h); given back by sr_large_free(). */

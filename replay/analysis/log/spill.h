@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * spill.h: memory in a file without a name, for arrays that are too large to be kept (large.h).
+ * spill.h: large arrays (large.h) of which no more than so much is in memory: the parts that were touched longest ago lie in a file.
  *
- * The file lies in $TMPDIR or else in /var/tmp, and needs as much space there.  The kernel writes and reads it as it needs memory;
- * a thread of its own takes pages away that are mapped beyond a limit: they come back when they are touched.  Any thread may call.
+ * Chunks of 2 MiB come and go as a whole, by a handler of SIGSEGV: a page fault for each 4 KiB of a mapped file takes twenty times as
+ * long.  The file has no name, lies in $TMPDIR or else in /var/tmp, and is written when there is more than the limit.  Where there
+ * is no such file, or no space, all stays in memory.  Any thread may call, and touch what is there; a system call must not
+ * (EFAULT).  What a forked child touches it reads from the file, which it does not write.
  */
 #ifndef REPLAY_ANALYSIS_LOG_SPILL_H
 #define REPLAY_ANALYSIS_LOG_SPILL_H
@@ -11,13 +13,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Pages of the file beyond so many bytes are unmapped, within a few ms. */
-void sr_spill_limit(size_t resident);
+#define SR_SPILL_CHUNK (2u << 20)
 
-/* Zeroes; at: where, NULL: anywhere.  NULL: there is something else, no file can be made, or its disk is full. */
-void *sr_spill_map(void *at, size_t bytes);
-/* What will be unmapped now: how much of it is in the file, which gets smaller by that. */
-size_t sr_spill_forget(void *at, size_t bytes);
+/* Of all together so many bytes may be in memory. */
+void sr_spill_limit(size_t bytes);
+
+/* A mapping of zeroes, without access (PROT_NONE), can be touched from now on.  bytes: of whole chunks.  false: no memory. */
+bool sr_spill_add(void *at, size_t bytes);
+/* A mapping is unmapped now: all that was added within these bytes. */
+void sr_spill_remove(void *at, size_t bytes);
 /* Is some of it in the file? */
 bool sr_spill_has(const void *at, size_t bytes);
 

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_containers.c: arrays, maps and blocks that the analysis keeps its numbers in, when they are small and when they are large. */
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -47,6 +51,8 @@ static void test_arrays_keep_what_they_have(void **state)
 }
 
 #define LIMIT_MIB 32u
+/* Elements of an array that is half as much again. */
+#define SPILLED (3 * (LIMIT_MIB << 20) / sizeof(uint64_t) / 2)
 
 static size_t kib_of(const char *name)
 {
@@ -69,40 +75,83 @@ static size_t kib_of(const char *name)
 #define COUNTS_ANONYMOUS true
 #endif
 
-/* Arrays with three times as much as there may be are as they were; of the file's pages few are mapped, but for a moment. */
+static void *check_in_turn(void *argument)
+{
+	const uint64_t *all = argument;
+
+	/* In steps of some chunks: all of them come and go. */
+	for (size_t first = 0; first < 8; first++)
+		for (size_t i = first * 1024; i < SPILLED; i += 8192)
+			if (all[i] != i * 3)
+				return (void *)&all[i];
+	return NULL;
+}
+
+/* A fault beside the arrays ends the process as ever. */
+static void check_other_faults(void)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		volatile char *nothing = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		*nothing = 1;
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
+/* Arrays with three times as much as there may be are as they were, also to threads that read them at once. */
 static void test_limited_arrays(void **state)
 {
-	const struct timespec pause = {.tv_nsec = 20000000};
-	const size_t many = 3 * (LIMIT_MIB << 20) / sizeof(uint64_t) / 2, before = kib_of("RssAnon:");
+	const size_t before = kib_of("RssAnon:");
 	uint64_t *all[2] = {NULL, NULL}, *zeroed;
 	size_t room[2] = {0, 0};
+	pthread_t threads[2];
+	void *wrong;
 
 	(void)state;
+	signal(SIGSEGV, SIG_DFL); /* cmocka has a handler */
 	sr_large_limit(LIMIT_MIB << 20);
-	for (size_t i = 0; i < many; i++)
+	for (size_t i = 0; i < SPILLED; i++)
 		for (size_t k = 0; k < 2; k++) {
 			uint64_t *at = sr_large_grow((void **)&all[k], i, &room[k], sizeof(*at));
 
 			assert_non_null(at);
 			*at = i * 3;
 		}
-	zeroed = sr_large_zeroed(many, sizeof(*zeroed));
+	zeroed = sr_large_zeroed(SPILLED, sizeof(*zeroed));
 	assert_non_null(zeroed);
-	for (size_t i = 0; i < many; i++)
+	for (size_t i = 0; i < SPILLED; i++)
 		if (zeroed[i])
 			fail();
-	check_array(all[0], many);
-	check_array(all[1], many);
-	if (!sr_spill_has(all[0], many * sizeof(*all[0])))
+	check_array(all[0], SPILLED);
+	check_array(all[1], SPILLED);
+	if (!sr_spill_has(all[0], SPILLED * sizeof(*all[0])))
 		skip(); /* there is no disk for the file */
-	for (int i = 0; i < 500 && kib_of("RssFile:") > (LIMIT_MIB << 10); i++)
-		nanosleep(&pause, NULL);
-	assert_true(kib_of("RssFile:") <= (LIMIT_MIB << 10));
+	check_other_faults();
 	assert_true(!COUNTS_ANONYMOUS || kib_of("RssAnon:") - before <= (LIMIT_MIB << 10));
-	check_array(all[0], many);
+	for (size_t k = 0; k < 2; k++)
+		assert_int_equal(pthread_create(&threads[k], NULL, check_in_turn, all[k]), 0);
+	for (size_t i = 0; i < SPILLED; i++)
+		zeroed[i] = i * 3;
+	for (size_t k = 0; k < 2; k++) {
+		assert_int_equal(pthread_join(threads[k], &wrong), 0);
+		assert_null(wrong);
+	}
+	check_array(zeroed, SPILLED);
+	/* What was read from the file, and is written again, is written to the file again. */
+	for (size_t i = 0; i < SPILLED; i++)
+		all[0][i] += i * 3;
+	check_array(all[1], SPILLED);
+	for (size_t i = 0; i < SPILLED; i++)
+		all[0][i] -= i * 3;
+	check_array(all[0], SPILLED);
 	for (size_t k = 0; k < 2; k++)
 		sr_large_free(all[k], room[k], sizeof(*all[k]));
-	sr_large_free(zeroed, many, sizeof(*zeroed));
+	sr_large_free(zeroed, SPILLED, sizeof(*zeroed));
 }
 
 static void test_zeroed_arrays(void **state)
