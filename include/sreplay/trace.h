@@ -449,7 +449,10 @@ enum sr_run_token {
 	SR_RUN_TOKEN_PARTS = 6,
 	/* The same, from here on: behind a PLACE. */
 	SR_RUN_TOKEN_PARTED = 7,
-	/* In front of an operation on the heap, with another thread in one: the thread let others run, until the ACQUIRED behind. */
+	/*
+	 * In front of an operation on the heap, with another thread in one, or after it had made such operations for long: the
+	 * thread let others run, until the ACQUIRED behind.
+	 */
 	SR_RUN_TOKEN_AT_HEAP = 8,
 };
 

@@ -55,7 +55,7 @@ static json_t *decode_run_token(const struct sr_entry *e)
 	    [SR_RUN_TOKEN_REJOINED] = "rejoined",
 	    [SR_RUN_TOKEN_PARTS] = "parts",
 	    [SR_RUN_TOKEN_PARTED] = "parted",
-	    [SR_RUN_TOKEN_AT_HEAP] = "waited for the heap",
+	    [SR_RUN_TOKEN_AT_HEAP] = "at the heap",
 	};
 	struct sr_token_payload p;
 	json_t *v;

@@ -45,6 +45,13 @@ static void take_over(struct sr_thread *t)
 	sr_record_note(t, SR_REC_HEAP, &payload, sizeof(payload));
 }
 
+/* In front of the operation: sr_serial_run_again() follows. */
+static void release_token(struct sr_thread *t)
+{
+	sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_AT_HEAP, .other = (uint32_t)t->heap_ops});
+	sr_serial_release(t, SR_TOKEN_AWAY);
+}
+
 /*
  * Another thread is within an operation, in which an allocator like jemalloc takes locks and reads clocks: it may need the run
  * token to come to its end.
@@ -54,13 +61,27 @@ static void __attribute__((noinline)) wait_for_operation(struct sr_thread *t)
 	enum sr_heap before = sr_enter(t);
 	bool gives = sr_serial && t->started && sr_token_keep(&t->run_token);
 
-	if (gives) {
-		sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_AT_HEAP, .other = (uint32_t)t->heap_ops});
-		sr_serial_release(t, SR_TOKEN_AWAY);
-	}
+	if (gives)
+		release_token(t);
 	sr_lock(&heap.lock);
 	if (gives)
 		sr_serial_run_again(t);
+	sr_leave(t, before);
+}
+
+/*
+ * The thread was asked to stop within an operation: in code that makes one after the other, as rand() in a loop, there is no
+ * other place for it.  In front of this one it is known by its number.
+ */
+static void __attribute__((noinline)) let_others_run(struct sr_thread *t)
+{
+	enum sr_heap before = sr_enter(t);
+
+	t->asked_in_operation = false;
+	if (t->started && sr_token_is_asked_for(&t->run_token) && sr_token_keep(&t->run_token)) {
+		release_token(t);
+		sr_serial_run_again(t);
+	}
 	sr_leave(t, before);
 }
 
@@ -71,6 +92,8 @@ bool sr_record_heap_begin(struct sr_thread *t)
 	if (t->ended)
 		return false;
 	number = sr_thread_number(t);
+	if (__builtin_expect(t->asked_in_operation, 0))
+		let_others_run(t);
 	if (!sr_trylock(&heap.lock))
 		wait_for_operation(t);
 	/*

@@ -319,10 +319,8 @@ static void check_turn(uintptr_t pc, const uint64_t r[16], const ucontext_t *uc)
 	step.changed = sr_place_words_any_changed();
 }
 
-static bool is_pause(uintptr_t pc)
+static bool is_pause(const uint8_t *code)
 {
-	const uint8_t *code = (const uint8_t *)pc;
-
 	return code[0] == 0xf3 && code[1] == 0x90;
 }
 
@@ -486,7 +484,7 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 		memcpy(step.vectors, (const char *)uc->uc_mcontext.fpregs + XMM_AT, XMM_BYTES);
 	}
 	step.looked++;
-	step.pauses |= is_pause(pc);
+	step.pauses |= is_pause((const uint8_t *)pc);
 	if (!step.closed)
 		note_operand(pc, r);
 }
@@ -539,6 +537,7 @@ static bool on_message(siginfo_t *info, ucontext_t *uc)
 	if (info->si_code != SI_QUEUE || info->si_ptr != &message)
 		return false;
 	if ((is_at_work(t) || is_on_own_stack(t, uc)) && sr_token_is_asked_for(&t->run_token)) {
+		t->asked_in_operation |= t->in_operation != NULL;
 		if (!t->in_operation)
 			sr_phase_is_ours(t->run_token.site);
 		sr_token_ask_later(&t->run_token);
@@ -569,6 +568,7 @@ static bool on_step(siginfo_t *info, ucontext_t *uc)
 		return true;
 	}
 	step.hurries = true;
+	t->asked_in_operation |= !step.for_signal && t->in_operation;
 	if (step.for_signal && t->signals.waiting)
 		sr_signals_search_again(t);
 	end_steps(uc);

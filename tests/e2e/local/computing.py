@@ -95,6 +95,14 @@ def test_made(tap, trace, computes):
     tap.ok(r.ends_well() and EXACT in r.verdict, "... and replay exactly", r)
 
 
+def test_draws(tap, trace, atomics):
+    """A thread that makes one operation on what libc keeps after the other stops in front of one."""
+    r = Recording(trace, [atomics, "draws", "2", "300"])
+    slept = re.search(rb"thread 1 found (\d+)", r.output)
+    tap.ok(r.ends_well() and EXACT in r.verdict and slept and int(slept.group(1)) > 20,
+           "a thread has its turn while another one draws random numbers, and replays exactly", r)
+
+
 def test_openmp(tap, trace, threads):
     """What OpenMP's runtime decides is replayed, though threads compute beside each other."""
     program = os.path.join(PROGRAMS, "openmp")
@@ -150,6 +158,7 @@ def main():
             r = Recording(trace, [atomics, "turns", "6"])
             tap.ok(r.ends_well() and not r.beside and r.stops < 1000 and EXACT in r.verdict,
                    "a thread that makes calls has its turn, though others spin", r)
+            test_draws(tap, trace, atomics)
             # The replay of `deep` compares in each of millions of turns: in these seconds it makes no call, but gets on.
             for case, ms, timeout, what in (("deep", "60", "1", "beside memory on the stack that they never wrote"),
                                             ("locks", "200", "20", "in words on the stack of which they write a part")):

@@ -18,6 +18,8 @@
  *     mapped the same, in a copy of the code that is mapped from the file behind the last call (V8 has its builtins so)
  *     shares threads take pieces by an atomic and compute each; who gets which differs from run to run
  *     turns  one after the other makes a thousand calls, while those that have not spin; when each ended differs from run to run
+ *     draws  the first draws random numbers, without anything else between two; the others sleep for a millisecond again and
+ *            again, and count how often: until it has ended, which differs from run to run
  *     stop   one computes until another one stops it by a plain store; how far it got differs from run to run
  */
 #include <fcntl.h>
@@ -224,6 +226,20 @@ static void stop(int me)
 		x = (x ^ found[me]++) * 6364136223846793005ull + (x >> 29);
 	sum += x & 1;
 }
+
+static void draws(int me)
+{
+	const struct timespec a_ms = {.tv_nsec = 1000000};
+
+	if (!me) {
+		for (uint64_t i = 0; i < ms * TURNS / 16; i++)
+			found[me] += (uint64_t)rand();
+		atomic_store(&stopped, 1);
+		return;
+	}
+	for (; !atomic_load(&stopped); found[me]++)
+		nanosleep(&a_ms, NULL);
+}
 #endif
 
 static const struct {
@@ -232,7 +248,7 @@ static const struct {
 } cases[] = {
     {"sums", sums},   {"steps", steps}, {"pool", pool}, {"deep", deep}, {"locks", locks}, {"made", made},
 #ifdef WITH_ATOMICS
-    {"flags", flags}, {"open", open_to_cancellation}, {"mapped", mapped}, {"shares", shares}, {"turns", turns}, {"stop", stop},
+    {"flags", flags}, {"open", open_to_cancellation}, {"mapped", mapped}, {"shares", shares}, {"turns", turns}, {"stop", stop}, {"draws", draws},
 #endif
 };
 
