@@ -144,6 +144,18 @@ void *sr_symbol_find(const char *name, size_t *size)
 	return NULL;
 }
 
+void *sr_symbol_of_loader(const char *name)
+{
+	for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next) {
+		struct image image;
+		const ElfW(Sym) *symbol = l->l_addr == _r_debug.r_ldbase && read_image(l, &image) ? find(&image, name) : NULL;
+
+		if (symbol)
+			return address(&image, symbol);
+	}
+	return NULL;
+}
+
 bool sr_symbol_is_defined(const char *name)
 {
 	size_t size;

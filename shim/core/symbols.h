@@ -22,6 +22,9 @@ void *sr_dlvsym(void *handle, const char *name, const char *version);
 void *sr_symbol_find(const char *name, size_t *size);
 bool sr_symbol_is_defined(const char *name);
 
+/* The same in ld.so alone.  An executable that names one of its variables has a copy, which is empty as long as ld.so relocates. */
+void *sr_symbol_of_loader(const char *name);
+
 /* The functions themselves, for code that jumps to them. */
 void *sr_real_dlsym(void);
 void *sr_real_dlvsym(void);

@@ -140,14 +140,14 @@ static int bind_again(struct dl_phdr_info *info, size_t size, void *vdso)
 
 /* ------------------------------------------------------ what the program is told */
 
-/* A variable of the dynamic linker: the stack pointer with which the kernel started the process. */
-extern void *__libc_stack_end;
-
-/* Behind the arguments and the environment. */
+/* Behind the arguments and the environment.  NULL: it is not found. */
 static ElfW(auxv_t) *auxiliary_vector(void)
 {
-	uintptr_t *at = __libc_stack_end;
+	/* The stack pointer with which the kernel started the process. */
+	uintptr_t **stack = sr_symbol_of_loader("__libc_stack_end"), *at = stack ? *stack : NULL;
 
+	if (!at)
+		return NULL;
 	at += 1 + *at + 1;
 	while (*at)
 		at++;
@@ -157,7 +157,7 @@ static ElfW(auxv_t) *auxiliary_vector(void)
 /* NULL: the kernel has given no vDSO, or it is hidden. */
 static ElfW(auxv_t) *entry_of_vdso(void)
 {
-	for (ElfW(auxv_t) *a = auxiliary_vector(); a->a_type != AT_NULL; a++)
+	for (ElfW(auxv_t) *a = auxiliary_vector(); a && a->a_type != AT_NULL; a++)
 		if (a->a_type == AT_SYSINFO_EHDR)
 			return a;
 	return NULL;
