@@ -121,8 +121,11 @@ doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *sit
 			sr_output_is_uncompared(SR_UNCOMPARED_HIGH);
 		return own_affair(t, d, a);
 	}
-	/* The verbs libraries also use locks outside of any call, while they are unloaded. */
-	if (d->when == sr_has_threads && sr_is_verbs_library(site))
+	/*
+	 * The verbs libraries also use locks outside of any call, while they are unloaded.  If the last thing that a function of
+	 * theirs does is to unlock, it does so by a jump, and the site is its caller's.
+	 */
+	if (d->when == sr_has_threads && (sr_is_verbs_library(site) || sr_is_verbs_library((void *)a[0])))
 		return own_affair(t, d, a);
 	return sr_engine->call(t, n, a, site);
 }

@@ -39,25 +39,34 @@ static bool is_of_verbs(const char *path)
 	return strstr(path, "/libibverbs/") && strstr(file, "-rdmav");
 }
 
+/* From its first segment to its last. */
 static int note_library(struct dl_phdr_info *info, size_t size, void *unused)
 {
-	for (int i = 0; i < info->dlpi_phnum && n_libraries < LIBRARIES; i++) {
-		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+	uintptr_t start = UINTPTR_MAX, end = 0;
 
-		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) ||
-		    !is_of_verbs(info->dlpi_name))
+	if (n_libraries == LIBRARIES || !is_of_verbs(info->dlpi_name))
+		return 0;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t at = info->dlpi_addr + segment->p_vaddr;
+
+		if (segment->p_type != PT_LOAD)
 			continue;
-		libraries[n_libraries].start = info->dlpi_addr + segment->p_vaddr;
-		libraries[n_libraries].end = libraries[n_libraries].start + segment->p_memsz;
+		start = at < start ? at : start;
+		end = at + segment->p_memsz > end ? at + segment->p_memsz : end;
+	}
+	if (start < end) {
+		libraries[n_libraries].start = start;
+		libraries[n_libraries].end = end;
 		n_libraries++;
 	}
 	return 0;
 }
 
-bool sr_is_verbs_library(const void *code)
+bool sr_is_verbs_library(const void *place)
 {
 	for (int i = 0; i < n_libraries; i++)
-		if ((uintptr_t)code - libraries[i].start < libraries[i].end - libraries[i].start)
+		if ((uintptr_t)place - libraries[i].start < libraries[i].end - libraries[i].start)
 			return true;
 	return false;
 }

@@ -9,10 +9,10 @@
 void sr_verbs_libraries_find(void);
 
 /*
- * Does this code belong to libibverbs, librdmacm, a provider or a library that these use?
+ * Does this code, or this variable, belong to libibverbs, librdmacm, a provider or a library that these use?
  * False before the process has threads.
  */
-bool sr_is_verbs_library(const void *code);
+bool sr_is_verbs_library(const void *place);
 
 /*
  * Call before a library may be unloaded. A provider that libibverbs has loaded for a device keeps libibverbs for ever, and

@@ -23,7 +23,7 @@ APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 CASES = ["locks", "robust", "conditions", "semaphores", "barriers", "c11", "c11threads", "heap", "sockets",
          "descriptors", "times", "ends", "stdio", "all"]
-WAYS = ["by_exit", "holding_a_lock", "by_last_thread", "detached", "own_stacks", "many", "soon", "above_frames", "leaving",
+WAYS = ["by_exit", "holding_a_lock", "by_last_thread", "detached", "own_stacks", "many", "soon", "above_frames", "with_unwinder", "leaving",
         "with_child", "computing"]
 RUN_SECONDS = 60
 

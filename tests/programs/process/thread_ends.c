@@ -168,6 +168,42 @@ static int above_frames(void)
 	return 4;
 }
 
+/* libgcc's unwinder, which a compiler at run time tells of its functions. */
+extern void __register_frame(void *begin);
+extern void __deregister_frame(void *begin);
+
+/* A list of one function, as in .eh_frame: DWARF's CIE of 16 bytes, and its FDE. */
+struct __attribute__((packed)) frames {
+	uint32_t cie_length, cie_id;
+	uint8_t version, augmentation, code_alignment, data_alignment, return_register, nops[7];
+	uint32_t fde_length, to_cie;
+	uint64_t begin, range;
+	uint32_t end;
+};
+
+static void *register_frames(void *unused)
+{
+	static __thread char code[64];
+	struct frames f = {.cie_length = 16, .version = 1, .code_alignment = 1, .data_alignment = 0x78, .return_register = 16,
+			   .fde_length = 20, .to_cie = 24, .begin = (uintptr_t)code, .range = sizeof(code)};
+
+	for (int i = 0; i < 20; i++) {
+		__register_frame(&f);
+		__deregister_frame(&f);
+	}
+	return unused;
+}
+
+/* It unlocks as the last thing that it does, by a jump into libc. */
+static int with_unwinder(void)
+{
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, register_frames, NULL);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	return 4;
+}
+
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
 static pthread_barrier_t barrier;
 
@@ -349,6 +385,7 @@ static const struct {
     {"many", many},
     {"soon", soon},
     {"above_frames", above_frames},
+    {"with_unwinder", with_unwinder},
     {"leaving", leaving},
     {"with_child", with_child},
     {"computing", computing},
