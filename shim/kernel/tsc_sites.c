@@ -75,7 +75,7 @@ static bool read_original(void *memory, uintptr_t at, void *to, size_t n)
 
 	if (!read_code(*(int *)memory, at, to, n))
 		return false;
-	counter_originals(at, code, n);
+	probes_originals(at, code, n);
 	for (uint32_t i = 0; i < sites_known; i++)
 		if (sites[i].pc - at < n && code[sites[i].pc - at] == PROBE_TRAP)
 			code[sites[i].pc - at] = sites[i].first;

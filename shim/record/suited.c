@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "logd/base/lock.h"
 #include "logd/base/page.h"
 #include "shim/core/stack.h"
 #include "shim/exposed/page/mappings.h"
@@ -26,12 +27,30 @@ static struct known {
 	uint8_t kind;
 } *known;
 static uint32_t known_n;
-static uintptr_t outside; /* a page that was found to be of no file; 0: none was */
+static uintptr_t outside; /* a page that was found to be of no code that can be known; 0: none was */
+static struct sr_lock lock; /* on all of these: a thread that steps is in nobody's section, and may wait for it */
+
+/* Other code may be there now. */
+static void forget(void *addr, size_t size, int prot)
+{
+	uint32_t kept = 0;
+
+	(void)prot;
+	sr_lock(&lock);
+	for (uint32_t i = 0; i < known_n; i++)
+		if (known[i].pc - (uintptr_t)addr >= size)
+			known[kept++] = known[i];
+	known_n = kept;
+	outside = 0;
+	sr_unlock(&lock);
+}
 
 bool sr_suited_start(void)
 {
 	/* Not in the library's image: few processes need them. */
 	known = sr_alloc_zeroed(KNOWN_MAX * sizeof(*known));
+	if (known)
+		sr_heap_on_code(forget);
 	return known;
 }
 
@@ -40,7 +59,7 @@ bool sr_suited_may_be(uintptr_t pc)
 	struct mapped_file file;
 	uint64_t begin, end;
 
-	bool is = sr_stack_library(pc, &begin, &end) || map_file_of(pc, &file);
+	bool is = sr_stack_library(pc, &begin, &end) || map_code_of(pc, &file);
 
 	if (!is)
 		outside = sr_page_down(pc);
@@ -75,7 +94,7 @@ static enum breakpoint_kind find_out(uintptr_t pc, uint8_t *length)
 	return kind;
 }
 
-enum breakpoint_kind sr_suited(uintptr_t pc)
+static enum breakpoint_kind suited(uintptr_t pc)
 {
 	struct known *k;
 
@@ -91,6 +110,16 @@ enum breakpoint_kind sr_suited(uintptr_t pc)
 	k->pc = pc;
 	known_n++;
 	return k->kind;
+}
+
+enum breakpoint_kind sr_suited(uintptr_t pc)
+{
+	enum breakpoint_kind kind;
+
+	sr_lock(&lock);
+	kind = suited(pc);
+	sr_unlock(&lock);
+	return kind;
 }
 
 static bool leads_to_libraries(const uint64_t r[16])

@@ -101,7 +101,10 @@ static void interrupt(void)
 
 /* --------------------------------------------------- code that is not there yet */
 
-/* The program maps the code after the call that was recorded last: V8 has its builtins a second time for each thread. */
+/*
+ * The program maps the code after the call that was recorded last: V8 has its builtins a second time for each thread.  Or it
+ * makes the code, perhaps a second time.
+ */
 #define PENDING_MAX 64
 
 static struct {
@@ -114,11 +117,11 @@ static struct {
 	} place[PENDING_MAX];
 } pending;
 
-static void set_when_mapped(const struct sr_place_payload *p)
+static void set_when_mapped(uintptr_t pc, bool jump, uint8_t told_by)
 {
 	sr_lock(&pending.lock);
 	if (pending.n < PENDING_MAX)
-		pending.place[pending.n++] = (struct pending){p->pc, p->flags & SR_PLACE_JUMP, (uint8_t)p->told_by};
+		pending.place[pending.n++] = (struct pending){pc, jump, told_by};
 	sr_unlock(&pending.lock);
 }
 
@@ -169,7 +172,7 @@ void sr_replay_await_place(struct sr_thread *t)
 	s->passed_place = 0;
 	sr_stack_keep(t, &kept);
 	if (!breakpoint_set(place->p.pc, place->p.flags & SR_PLACE_JUMP, (uint8_t)place->p.told_by))
-		set_when_mapped(&place->p);
+		set_when_mapped(place->p.pc, place->p.flags & SR_PLACE_JUMP, (uint8_t)place->p.told_by);
 	await(s);
 	sr_stack_put_back(&kept);
 }
@@ -194,7 +197,7 @@ static bool on_fault(siginfo_t *info, ucontext_t *uc)
 
 void sr_replay_start_places(void)
 {
-	static const struct breakpoint_handlers handlers = {.is_here = is_here, .stop = stop, .interrupt = interrupt};
+	static const struct breakpoint_handlers handlers = {.is_here = is_here, .stop = stop, .interrupt = interrupt, .lost = set_when_mapped};
 
 	if (!breakpoints_start(&handlers))
 		return;

@@ -12,6 +12,7 @@
 #include "shim/core/order.h"
 #include "shim/core/stack.h"
 #include "shim/core/thread.h"
+#include "shim/exposed/probe/made_code.h"
 #include "shim/exposed/x86/vector.h"
 #include "shim/kernel/guarded.h"
 #include "shim/memory/heap.h"
@@ -225,6 +226,7 @@ void sr_regions_start_replay(const struct sr_exposed_hooks *of_replay)
 
 void sr_regions_mapping_ends(void *addr, size_t size)
 {
+	made_code_ends(addr, size);
 	if (sr_regions_on && sr_exposed_touches(addr, size))
 		sr_exposed_forget(addr, size);
 	sr_compared_forget(addr, size);

@@ -16,6 +16,7 @@
 #include "shim/calls/trap/make.h"
 #include "shim/core/next.h"
 #include "shim/core/thread.h"
+#include "shim/exposed/probe/made_code.h"
 #include "shim/files/inputs.h"
 #include "shim/files/mapped_outputs.h"
 #include "shim/files/private.h"
@@ -176,8 +177,11 @@ static long protect(const struct sr_trapped *c)
 long sr_trapped_mprotect(const struct sr_trapped *c)
 {
 	const uint64_t *a = c->a;
-	long err = protect(c);
+	long err;
 
+	made_code_changes((void *)a[0], a[1]);
+	err = protect(c);
+	made_code_changed();
 	if (a[2] & PROT_WRITE && !err)
 		sr_mapped_output_stores((void *)a[0], a[1]);
 	if (a[2] & PROT_EXEC && !err)
@@ -216,6 +220,8 @@ long sr_trapped_madvise(const struct sr_trapped *c)
 
 	if (drops && is_exposed_regions(a[0], a[1]))
 		sr_exposed_give_up((void *)a[0], a[1]);
+	if (drops)
+		made_code_ends((void *)a[0], a[1]);
 	return sr_make_raw(SYS_madvise, a);
 }
 
@@ -235,6 +241,7 @@ static long move(uint64_t *a)
 
 	sr_mr_doubt((void *)a[0], a[1]);
 	sr_own_memory_moves((void *)a[0], a[1]);
+	made_code_ends((void *)a[0], a[1]);
 	if (is_exposed_regions(a[0], a[1]))
 		sr_exposed_give_up((void *)a[0], a[1]);
 	if (a[3] & MREMAP_FIXED)

@@ -40,6 +40,7 @@
 #include "shim/calls/trap/x86_64.h"
 #include "shim/core/run_token.h"
 #include "shim/core/variables.h"
+#include "shim/exposed/probe/made_code.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/files/fds.h"
 #include "shim/files/inputs.h"
@@ -564,6 +565,7 @@ void sr_trap_begin(int32_t pid)
 	sr_guarded_start();
 	sr_ids_start(pid);
 	sr_fd_capture(STDIN_FILENO);
+	made_code_follow();
 	sr_trap_arm_thread(t);
 }
 

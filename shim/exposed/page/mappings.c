@@ -236,15 +236,28 @@ static enum sr_exposed_refusal take_piece(uintptr_t begin, uintptr_t end)
 	return SR_EXPOSED_OK;
 }
 
-/* BEGIN-END PERMS OFFSET DEVICE INODE PATH.  False: it is not what f can describe. */
-static bool parse_file(const char *line, const struct extent *e, struct mapped_file *f)
+/* Programs may give memory of no file a name (PR_SET_VMA_ANON_NAME).  False: it is the kernel's, as [vdso]. */
+static bool take_name(struct mapped_file *f, const char *name)
 {
-	const char *at = strchr(line, ' '), *name = strchr(line, '/');
+	static const char anonymous[] = "[anon:";
+
+	if (!name[0] || !memcmp(name, anonymous, sizeof(anonymous) - 1))
+		name = "";
+	if ((name[0] && name[0] != '/') || strlen(name) >= sizeof(f->path))
+		return false;
+	memmove(f->path, name, strlen(name) + 1);
+	return true;
+}
+
+/* BEGIN-END PERMS OFFSET DEVICE INODE NAME.  False: it is not what f can describe. */
+static bool parse_mapping(const char *line, const struct extent *e, struct mapped_file *f)
+{
+	const char *at = strchr(line, ' ');
 	char *end;
 
 	at = at ? strchr(at + 1, ' ') : NULL;
 	/* Not shared: what is written there would be written to the file. */
-	if (!at || !name || at[-1] != 'p' || strlen(name) >= sizeof(f->path))
+	if (!at || at[-1] != 'p')
 		return false;
 	f->begin = e->begin;
 	f->end = e->end;
@@ -252,12 +265,11 @@ static bool parse_file(const char *line, const struct extent *e, struct mapped_f
 	f->offset = strtoul(at + 1, &end, 16);
 	f->device = (uint32_t)strtoul(end + 1, &end, 16) << 20;
 	f->device |= (uint32_t)strtoul(end + 1, &end, 16);
-	f->inode = strtoul(end + 1, NULL, 10);
-	memcpy(f->path, name, strlen(name) + 1);
-	return true;
+	f->inode = strtoul(end + 1, &end, 10);
+	return take_name(f, end + strspn(end, " "));
 }
 
-static bool read_file_of(int fd, uintptr_t addr, struct mapped_file *f)
+static bool read_mapping_of(int fd, uintptr_t addr, struct mapped_file *f)
 {
 	struct maps m = {.fd = fd};
 	char line[512];
@@ -266,7 +278,7 @@ static bool read_file_of(int fd, uintptr_t addr, struct mapped_file *f)
 		struct extent e = parse(line);
 
 		if (addr - e.begin < e.end - e.begin)
-			return parse_file(line, &e, f);
+			return parse_mapping(line, &e, f);
 	}
 	return false;
 }
@@ -289,12 +301,14 @@ struct query {
 #define QUERY_SHARED	 0x08
 
 /* False: the kernel cannot tell, or the path is too long. */
-static bool query_file_of(int fd, uintptr_t addr, struct mapped_file *f, bool *is)
+static bool query_mapping_of(int fd, uintptr_t addr, struct mapped_file *f, bool *is)
 {
 	struct query q = {.size = sizeof(q), .addr = addr, .name = (uintptr_t)f->path, .name_size = sizeof(f->path)};
 	long err = sr_syscall(SYS_ioctl, fd, (long)QUERY, SR_ARG(&q), 0, 0, 0);
 
-	*is = !err && q.name_size && f->path[0] == '/' && !(q.perms & QUERY_SHARED);
+	if (!q.name_size)
+		f->path[0] = '\0';
+	*is = !err && !(q.perms & QUERY_SHARED) && take_name(f, f->path);
 	f->begin = q.begin;
 	f->end = q.end;
 	f->is_text = (q.perms & (QUERY_READABLE | QUERY_WRITABLE | QUERY_EXECUTABLE)) == (QUERY_READABLE | QUERY_EXECUTABLE);
@@ -304,17 +318,28 @@ static bool query_file_of(int fd, uintptr_t addr, struct mapped_file *f, bool *i
 	return !err || err == -ENOENT;
 }
 
-bool map_file_of(uintptr_t addr, struct mapped_file *f)
+/* False: nothing is mapped there, or what f cannot describe. */
+static bool look_up(uintptr_t addr, struct mapped_file *f)
 {
 	int fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"), O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	bool is;
 
 	if (fd < 0)
 		return false;
-	if (!query_file_of(fd, addr, f, &is))
-		is = read_file_of(fd, addr, f);
+	if (!query_mapping_of(fd, addr, f, &is))
+		is = read_mapping_of(fd, addr, f);
 	sr_sys_close(fd);
 	return is;
+}
+
+bool map_file_of(uintptr_t addr, struct mapped_file *f)
+{
+	return look_up(addr, f) && f->path[0];
+}
+
+bool map_code_of(uintptr_t addr, struct mapped_file *f)
+{
+	return look_up(addr, f) && (f->path[0] || f->is_text);
 }
 
 void map_each_text(void (*with)(const struct mapped_file *f))
@@ -326,7 +351,7 @@ void map_each_text(void (*with)(const struct mapped_file *f))
 	while (m.fd >= 0 && next_line(&m, line, sizeof(line))) {
 		struct extent e = parse(line);
 
-		if (parse_file(line, &e, &f) && f.is_text)
+		if (parse_mapping(line, &e, &f) && f.path[0] && f.is_text)
 			with(&f);
 	}
 	if (m.fd >= 0)

@@ -32,17 +32,20 @@ void map_drop(uintptr_t begin, uintptr_t end);
 int map_protect(uintptr_t user, int prot);
 int map_protect_range(uintptr_t begin, uintptr_t end, int prot);
 
-/* A private mapping of a file. */
+/* A private mapping of a file, or of nothing. */
 struct mapped_file {
 	uintptr_t begin, end;
 	bool is_text; /* it may be read and executed, and not written */
 	uint64_t offset, inode;
 	uint32_t device; /* major, minor: twelve and twenty bits */
-	char path[512];
+	char path[512]; /* empty: it is of no file */
 };
 
 /* False: no file is mapped at addr. */
 bool map_file_of(uintptr_t addr, struct mapped_file *f);
+
+/* The same, or it is code that the program itself has made: memory of no file that may be executed, and not written. */
+bool map_code_of(uintptr_t addr, struct mapped_file *f);
 
 /* Calls this for each file that is mapped privately, and may be read and executed but not written. */
 void map_each_text(void (*with)(const struct mapped_file *f));

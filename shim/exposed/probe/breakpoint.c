@@ -6,6 +6,7 @@
 
 #include "logd/base/rawsys.h"
 #include "shim/exposed/page/lock.h"
+#include "shim/exposed/probe/made_code.h"
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
 
@@ -39,6 +40,12 @@ void breakpoint_stop(const struct probe *s, const uint64_t r[16], const char *ve
 {
 	if (handlers->stop(s->pc, r, vectors + VECTORS_AT))
 		interrupt_before(s->copies);
+}
+
+void breakpoint_lost(const struct probe *s)
+{
+	if (handlers && handlers->lost)
+		handlers->lost(s->pc, s->jump[0] != PROBE_TRAP, s->told_by);
 }
 
 void breakpoint_interrupt_at_probe(void)
@@ -88,16 +95,21 @@ static bool is_original(const struct text *t, uintptr_t pc, size_t n)
 	return t->end - pc >= n && !memcmp(t->file + (pc - t->begin), (const void *)pc, n);
 }
 
+/* Is it in memory as it is known? */
+static bool is_to_be_copied(const struct text *t, uintptr_t pc, const struct group *g)
+{
+	return is_original(t, pc, g->length) && (!t->is_made || made_code_can_be_copied((const uint8_t *)pc, g));
+}
+
 static enum breakpoint_kind suits(uintptr_t pc, struct group *g)
 {
 	struct text t;
 
 	if (!text_at(pc, &t) || !t.is_text || t.end - pc < GROUP_BYTES_MAX + CODE_MAX)
 		return BREAKPOINT_NONE;
-	if (is_jumpable(&t, pc, g) && is_original(&t, pc, g->length))
+	if (is_jumpable(&t, pc, g) && is_to_be_copied(&t, pc, g))
 		return BREAKPOINT_JUMP;
-	return is_single(t.file + (pc - t.begin), g) && is_original(&t, pc, g->length) ? BREAKPOINT_TRAP
-												: BREAKPOINT_NONE;
+	return is_single(t.file + (pc - t.begin), g) && is_to_be_copied(&t, pc, g) ? BREAKPOINT_TRAP : BREAKPOINT_NONE;
 }
 
 enum breakpoint_kind breakpoint_suits(uintptr_t pc, unsigned int *length)
@@ -250,7 +262,8 @@ static bool set(uintptr_t pc, bool jump, uint8_t told_by)
 {
 	struct probe *s = probe_at(pc);
 
-	if (s && s->breaks)
+	/* One that was given up is not made again but where the program has made its code anew. */
+	if (s && s->breaks && s->state != PROBE_GIVEN_UP)
 		return s->state == PROBE_PATCHED && probe_has_jump(s);
 	/* A replay makes its probes at other accesses than the recording, in which the place was free. */
 	give_up_within(pc, pc + JUMP_BYTES);

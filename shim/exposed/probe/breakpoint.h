@@ -17,7 +17,8 @@
 enum breakpoint_kind { BREAKPOINT_NONE, BREAKPOINT_TRAP, BREAKPOINT_JUMP, BREAKPOINT_ASK_LATER };
 
 /*
- * *length: of the bytes that it changes.  Only code that is as its file has it is suited.  Takes no lock that waits: while
+ * *length: of the bytes that it changes.  Only code that is as its file has it, or that the program has made and cannot write,
+ * is suited.  Takes no lock that waits: while
  * another thread has it, the answer is BREAKPOINT_ASK_LATER.
  */
 enum breakpoint_kind breakpoint_suits(uintptr_t pc, unsigned int *length);
@@ -31,6 +32,8 @@ struct breakpoint_handlers {
 	 */
 	bool (*stop)(uintptr_t pc, const uint64_t r[16], const char *vectors);
 	void (*interrupt)(void);
+	/* The program is about to change the code there, and the breakpoint is gone.  May be NULL.  With the module's lock. */
+	void (*lost)(uintptr_t pc, bool jump, uint8_t told_by);
 };
 
 /* Once.  False: the processor is not suited. */

@@ -276,15 +276,3 @@ bool counter_is_stub(uintptr_t at)
 {
 	return atomic_load_explicit(&patched_n, memory_order_acquire) && probe_of_stub(at);
 }
-
-void counter_originals(uintptr_t from, uint8_t *code, size_t n)
-{
-	springboard_originals(from, code, n);
-	for (const struct probe *s = probes; s < probes + probes_n; s++) {
-		if (s->at != s->pc || s->state != PROBE_PATCHED)
-			continue;
-		for (unsigned int i = 0; i < jump_bytes(s); i++)
-			if (s->at + i - from < n && code[s->at + i - from] == s->jump[i])
-				code[s->at + i - from] = s->code[i];
-	}
-}

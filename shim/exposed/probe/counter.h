@@ -47,7 +47,4 @@ bool counter_probe(uintptr_t pc, unsigned int length, const uint8_t *text, uintp
 /* Is this the stub of a probe?  Its code is the shim's. */
 bool counter_is_stub(uintptr_t at);
 
-/* Puts the original bytes of all probes into a copy of n bytes of the code at `from`.  The lock is held. */
-void counter_originals(uintptr_t from, uint8_t *code, size_t n);
-
 #endif

@@ -147,6 +147,23 @@ static bool still_has_jump(int memory, const struct probe *s)
 	       (s->state == PROBE_CHANGING || !memcmp(now, s->jump, jump_bytes(s)));
 }
 
+void give_up_code(uintptr_t begin, uintptr_t end)
+{
+	int memory = probes_n ? code_open() : -1;
+
+	for (struct probe *s = probes; memory >= 0 && s < probes + probes_n; s++) {
+		if (s->state != PROBE_PATCHED || s->at >= end || s->at + JUMP_BYTES <= begin)
+			continue;
+		if (still_has_jump(memory, s))
+			give_up(s);
+		s->state = PROBE_GIVEN_UP;
+		if (s->breaks)
+			breakpoint_lost(s);
+	}
+	if (memory >= 0)
+		sr_sys_close(memory);
+}
+
 void (*probes_on_stop)(void);
 
 void probes_stop(void)

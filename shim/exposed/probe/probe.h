@@ -177,6 +177,7 @@ extern const char sr_counter_entry_end[];
 /* breakpoint.c: what the stub of a breakpoint calls; see breakpoint.h. */
 bool breakpoint_is_here(uintptr_t pc, const uint64_t r[16]) NO_VECTORS;
 void breakpoint_stop(const struct probe *s, const uint64_t r[16], const char *vectors);
+void breakpoint_lost(const struct probe *s);
 /* The thread is to be interrupted before it goes on there. */
 void probe_interrupt(uintptr_t before);
 extern bool breakpoints_on;
@@ -185,5 +186,7 @@ extern bool breakpoints_on;
 bool write_code(const struct probe *s, const uint8_t *bytes);
 bool write_over_nop(const struct probe *s);
 void give_up(struct probe *s);
+/* The program is about to change the code in this range: the originals are put back where the jumps still are. */
+void give_up_code(uintptr_t begin, uintptr_t end);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* probes.c: which instructions become probes. */
+#include "shim/exposed/probe/made_code.h"
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
 
@@ -175,14 +176,16 @@ static bool can_be_punned(const struct probe *s)
 }
 
 /*
- * Takes the bytes from the file.  Code that is not from a file, or was changed, is left alone; so is code that the program
- * could change without a call, or may not only execute.
+ * Takes the bytes from the file, or those that the program has made.  A file's code that was changed is left alone; so is code
+ * that the program could change without a call, or may not only execute.
  *
  * A jump over several instructions leaves another one free to be punned, or to have a jump in its copy.  But where
- * branches lead to one of them they would trap.  A springboard takes two jumps, and is the last that never traps.
+ * branches lead to one of them they would trap.  A springboard takes two jumps, and is the last that never traps; but nops in
+ * made code may be there to be written over.
  */
 static bool take_code(struct probe *s)
 {
+	const struct group own = group_of_one(s->insn.length);
 	struct group g;
 	struct text t;
 	bool wide;
@@ -191,7 +194,9 @@ static bool take_code(struct probe *s)
 		return false;
 	memcpy(s->code, t.file + (s->pc - t.begin), sizeof(s->code));
 	s->at = s->pc;
-	wide = !s->punned && group_of(s->code, s->pc, &g);
+	if (t.is_made && !made_code_can_be_copied(s->code, &own))
+		return false;
+	wide = !s->punned && group_of(s->code, s->pc, &g) && (!t.is_made || made_code_can_be_copied(s->code, &g));
 	if (wide && !is_branched_into_nearby(t.file, t.end - t.begin, s->pc - t.begin, &g)) {
 		s->group = g;
 		if (take_text(s, false))
@@ -199,7 +204,7 @@ static bool take_code(struct probe *s)
 	}
 	if (can_be_punned(s) && take_text(s, true))
 		return true;
-	if (take_springboard(s, &t))
+	if (!t.is_made && take_springboard(s, &t))
 		return true;
 	s->group = g;
 	return wide && take_text(s, false);
@@ -222,6 +227,12 @@ static void patch(struct probe *s, const struct insn *insn)
 	counts.jumps += s->state == PROBE_PATCHED;
 }
 
+/* So many bytes of the code its jump was made for. */
+static unsigned int bytes_of(const struct probe *s)
+{
+	return s->punned ? JUMP_BYTES : s->group.length;
+}
+
 /* The stub and the copies are still there. */
 static void patch_again(struct probe *s)
 {
@@ -230,7 +241,7 @@ static void patch_again(struct probe *s)
 	if (s->counter || s->breaks || s->at != s->pc || overlaps_another(s) || is_shared_by_another(s))
 		return;
 	if (!text_at(s->pc, &t) || !t.is_text || t.end - s->pc < sizeof(s->code) ||
-	    memcmp(s->code, (const void *)s->pc, s->punned ? JUMP_BYTES : s->group.length) ||
+	    memcmp(s->code, (const void *)s->pc, bytes_of(s)) ||
 	    (s->springboard.at && !springboard_is_there(s)))
 		return;
 	s->entered = s->served = 0;
@@ -327,13 +338,23 @@ static void make_probe(uintptr_t pc, const struct insn *insn, bool punned)
 	patch(s, insn);
 }
 
+/* Has the program made other code where that of the probe was? */
+static bool is_made_anew(const struct probe *s)
+{
+	struct text t;
+
+	return s->at == s->pc && text_at(s->pc, &t) && t.is_made && !begins_with(s->pc, s->code, bytes_of(s));
+}
+
 /*
  * s: the last probe that was made for the instruction, or NULL.  If many came to the middle of its jump, the next one
  * must be punned.
  */
 static void try_probe(uintptr_t pc, const struct insn *insn, struct probe *s)
 {
-	if (!s || (probe_has_trapped(s) && !s->punned))
+	if (s && is_made_anew(s))
+		make_probe(pc, insn, false);
+	else if (!s || (probe_has_trapped(s) && !s->punned))
 		make_probe(pc, insn, s);
 	else if (!probe_has_trapped(s))
 		patch_again(s);

@@ -12,6 +12,7 @@
 #include "shim/exposed/page/lock.h"
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
+#include "shim/exposed/probe/write.h"
 
 /* A thread that comes to the middle of a jump pays a fault for it, and may do so again and again. */
 #define TRAPS_MAX 64
@@ -184,6 +185,18 @@ bool begins_with(uintptr_t pc, const uint8_t *bytes, unsigned int n)
 bool probe_has_jump(const struct probe *s)
 {
 	return s->state == PROBE_PATCHED && begins_with(s->at, s->jump, jump_bytes(s));
+}
+
+void probes_originals(uintptr_t from, uint8_t *code, size_t n)
+{
+	springboard_originals(from, code, n);
+	for (const struct probe *s = probes; s < probes + probes_n; s++) {
+		if (s->at != s->pc || s->state != PROBE_PATCHED)
+			continue;
+		for (unsigned int i = 0; i < jump_bytes(s); i++)
+			if (s->at + i - from < n && code[s->at + i - from] == s->jump[i])
+				code[s->at + i - from] = s->code[i];
+	}
 }
 
 /* The bytes there are not the original ones, or will not be in a moment. */

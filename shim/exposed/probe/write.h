@@ -15,6 +15,9 @@ int code_open(void);
 
 bool code_put(int memory, uintptr_t at, const uint8_t *bytes, size_t n);
 
+/* Puts the original bytes of all probes into a copy of n bytes of the code at `from`.  With the module's lock. */
+void probes_originals(uintptr_t from, uint8_t *code, size_t n);
+
 /* After it all threads have executed what they had fetched of the old bytes, and fetch anew.  False: not possible. */
 bool code_fetch_anew(void);
 

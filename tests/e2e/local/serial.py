@@ -85,9 +85,10 @@ def stopped(trace):
 
 def test_spin(tap, trace):
     """Threads that spin without a call: they are stopped at places of the program's code, and in a replay at the same."""
-    wrong, late_ones, _ = runs_differ(trace, "serial", [os.path.join(APPS, "atomics"), "spin"], 1)
-    tap.ok(not wrong and late_ones == 0 and stopped(trace), "threads that spin without a call are stopped, and info says so",
-           "\n".join(wrong) + info(trace))
+    for case, where in (("made", " in code that the program has made"), ("spin", "")):
+        wrong, late_ones, _ = runs_differ(trace, "serial", [os.path.join(APPS, "atomics"), case], 1)
+        tap.ok(not wrong and late_ones == 0 and stopped(trace), "threads that spin without a call%s are stopped, and info says so" % where,
+               "\n".join(wrong) + info(trace))
     status, _, err = run([SREPLAY, "replay", "--rank", "0", trace], RUN_SECONDS)
     tap.ok(status == 0 and " 0 divergences: exact\n" in err, "the verdict of its replay is exact", err)
     copy = trace + ".copy.srec" # no seal holds for it
@@ -97,10 +98,10 @@ def test_spin(tap, trace):
     shutil.rmtree(copy)
 
 
-def test_code_in_no_file(tap, trace):
+def test_writable_code(tap, trace):
     """There no breakpoint can be: the threads run beside each other, and that is said."""
-    wrong, late_ones, _ = runs_differ(trace, "serial", [os.path.join(APPS, "atomics"), "elsewhere"], 1)
-    tap.ok(not wrong and late_ones == 1, "threads that spin in code of no file are not waited for, and info says so",
+    wrong, late_ones, _ = runs_differ(trace, "serial", [os.path.join(APPS, "atomics"), "writable"], 1)
+    tap.ok(not wrong and late_ones == 1, "threads that spin in code that they may write are not waited for, and info says so",
            "\n".join(wrong) + info(trace))
     status, _, err = run([SREPLAY, "replay", "--rank", "0", trace], RUN_SECONDS)
     tap.ok(status == 0 and "a thread computed, or made no call for long, and others ran beside it" in err and
@@ -137,7 +138,7 @@ def main():
         trace = os.path.join(directory, "serial.srec")
         test_atomics(tap, trace, runs)
         test_spin(tap, trace)
-        test_code_in_no_file(tap, trace)
+        test_writable_code(tap, trace)
         test_libcs_lock(tap, trace)
         test_new_thread(tap, trace)
         wrong, _, _ = runs_differ(trace, "serial", [os.path.join(APPS, "threads")], runs, 5)

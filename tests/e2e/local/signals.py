@@ -19,7 +19,7 @@ from harness import BUILD, FULL, SREPLAY, difference, replay, run
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "signals")
 COMPUTING = ("spins", "spins_on", "counts_till_flag", "counts_digests", "reads_counter", "allocates", "ticks", "maps_files", "many_kinds",
              "nested_computing", "jumps_from_loops",
-             "rows", "rows_left", "rows_fast", "threads_till_told", "spins_in_no_file")
+             "rows", "rows_left", "rows_fast", "threads_till_told", "spins_in_made_code", "spins_in_writable_code")
 RANDOM_RUNS = 50 if FULL else 8
 SECONDS = 30
 
@@ -43,7 +43,7 @@ def verdict_problem(trace, case, verdict):
     info = next(line for line in map(json.loads, lines) if "signals" in line)  # its children's lines come behind
     said = "not compared is where signals came in computing code" in verdict
     placed, between = info["signals_at_places"], info["signals_between_calls"]
-    if case == "spins_in_no_file":
+    if case == "spins_in_writable_code":
         return "" if said and between and not placed else verdict + str(info)
     # Some make a child, to be sent signals by it.
     exact = re.search(r" 0 divergences: exact(, but not compared is what its child did)?$", verdict, re.M)

@@ -255,16 +255,16 @@ static void spin_here(int i)
 		;
 }
 
-/* The same as spin_here(), by code in memory that no file is mapped to. */
+/* The same as spin_here(), by code that the program makes. */
 static void (*spin_elsewhere)(atomic_int *word, int i);
 
-static void make_code(void)
+static void make_code(int prot)
 {
 	static const uint8_t code[] = {0x8b, 0x07, 0x39, 0xf0, 0x7e, 0xfa, 0xc3}; /* 1: mov (%rdi), %eax; cmp %esi, %eax; jle 1b; ret */
 	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	memcpy(p, code, sizeof(code));
-	mprotect(p, 4096, PROT_READ | PROT_EXEC);
+	mprotect(p, 4096, prot);
 	spin_elsewhere = (void (*)(atomic_int *, int))p;
 }
 
@@ -299,7 +299,7 @@ static const struct a_case {
 } cases[] = {
     {"references", references}, {"flags", flag},       {"futex", futex}, {"queue", queue},
     {"sleepers", sleepers},     {"handler", handler}, {"spin", spin},
-    {"elsewhere", spin},        {"libcs_lock", libcs_lock},
+    {"made", spin},             {"writable", spin},   {"libcs_lock", libcs_lock},
 };
 
 static const struct a_case *now;
@@ -316,8 +316,10 @@ static void run(const struct a_case *c)
 	memset(found, 0, sizeof(found));
 	turnover = 0;
 	come = gone = 0;
-	if (!strcmp(c->name, "elsewhere"))
-		make_code();
+	if (!strcmp(c->name, "made"))
+		make_code(PROT_READ | PROT_EXEC);
+	if (!strcmp(c->name, "writable"))
+		make_code(PROT_READ | PROT_WRITE | PROT_EXEC);
 	current = new_object(0);
 	for (intptr_t i = 0; i < n_threads; i++)
 		if (pthread_create(&threads[i], NULL, thread, (void *)i))

@@ -128,7 +128,7 @@ static void locks(int me)
 	}
 }
 
-static void made(int me)
+static void compute_in_made_code(int me, int prot)
 {
 	const size_t size = 256;
 	void *code = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -137,11 +137,21 @@ static void made(int me)
 	if (code == MAP_FAILED)
 		exit(4);
 	memcpy(code, (const void *)(uintptr_t)compute, size);
-	mprotect(code, size, PROT_READ | PROT_EXEC);
+	mprotect(code, size, prot);
 	for (int i = 0; i < 5; i++) {
 		found[me] = ((__typeof__(&compute))(uintptr_t)code)(found[me] + (uint64_t)me, ms * TURNS / 5);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	}
+}
+
+static void made(int me)
+{
+	compute_in_made_code(me, PROT_READ | PROT_EXEC);
+}
+
+static void writable(int me)
+{
+	compute_in_made_code(me, PROT_READ | PROT_WRITE | PROT_EXEC);
 }
 
 #ifdef WITH_ATOMICS
@@ -246,7 +256,7 @@ static const struct {
 	const char *name;
 	void (*run)(int me);
 } cases[] = {
-    {"sums", sums},   {"steps", steps}, {"pool", pool}, {"deep", deep}, {"locks", locks}, {"made", made},
+    {"sums", sums},   {"steps", steps}, {"pool", pool}, {"deep", deep}, {"locks", locks}, {"made", made}, {"writable", writable},
 #ifdef WITH_ATOMICS
     {"flags", flags}, {"open", open_to_cancellation}, {"mapped", mapped}, {"shares", shares}, {"turns", turns}, {"stop", stop}, {"draws", draws},
 #endif

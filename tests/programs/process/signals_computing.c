@@ -480,17 +480,28 @@ static __attribute__((noinline)) int wait_for_flag(const volatile sig_atomic_t *
 	return n;
 }
 
-/* Code in no file, where no breakpoint can be. */
-static void spins_in_no_file(void)
+static void spin_in_made_code(int prot)
 {
 	void *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (code == MAP_FAILED)
 		exit(4);
 	memcpy(code, (const void *)(uintptr_t)wait_for_flag, 256);
+	mprotect(code, 4096, prot);
 	signal(SIGALRM, raise_flag);
 	ualarm(20000, 0);
 	printf("%d\n", ((__typeof__(&wait_for_flag))(uintptr_t)code)(&flag));
+}
+
+static void spins_in_made_code(void)
+{
+	spin_in_made_code(PROT_READ | PROT_EXEC);
+}
+
+/* No breakpoint can be there. */
+static void spins_in_writable_code(void)
+{
+	spin_in_made_code(PROT_READ | PROT_WRITE | PROT_EXEC);
 }
 
 /* ---------------------------------------------------- threads that wait for locks */
@@ -568,6 +579,7 @@ const struct signal_case computing_cases[] = {
     {"rows_left", rows_left},
     {"rows_fast", rows_fast},
     {"threads_till_told", threads_till_told},
-    {"spins_in_no_file", spins_in_no_file},
+    {"spins_in_made_code", spins_in_made_code},
+    {"spins_in_writable_code", spins_in_writable_code},
     {NULL, NULL},
 };
