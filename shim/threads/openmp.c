@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/threads/openmp.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "logd/base/compiler.h"
+#include "logd/base/lock.h"
 #include "shim/core/engine.h"
-#include "shim/core/next.h"
+#include "shim/core/own_image.h"
 #include "shim/core/order.h"
 #include "shim/core/run_token.h"
+#include "shim/core/stack.h"
+#include "shim/core/symbols.h"
 #include "shim/core/thread.h"
 
 /* No more than a function has: what the caller left in other registers must not reach the stack. */
@@ -41,6 +45,93 @@
 #define ARGUMENTS_11 a, b, c, d, e, f, g, h, i, j, k
 #define ARGUMENTS_12 a, b, c, d, e, f, g, h, i, j, k, l
 
+/* A runtime's function as the libraries in this range find it. */
+struct found {
+	uintptr_t begin, end;
+	void *function;
+};
+
+#define FOUND_MAX 8
+
+/* Read without the lock. */
+struct finder {
+	const char *name;
+	void *_Atomic for_all;
+	_Atomic uint32_t n;
+	struct found found[FOUND_MAX];
+};
+
+static struct sr_lock finding;
+
+/* The program's function that the runtime has called last in this thread, and that has not returned. */
+static __thread void *running SR_INITIAL_EXEC;
+
+/* What the library at site was linked to, in the order in which ld.so looks. */
+static void *look_up_for(const char *name, const Dl_info *library)
+{
+	void *handle = dlopen(library->dli_fname, RTLD_LAZY | RTLD_NOLOAD), *f = handle ? sr_dlsym(handle, name) : NULL;
+
+	if (handle)
+		dlclose(handle);
+	return f;
+}
+
+static void note(struct finder *finder, uintptr_t site, void *f)
+{
+	struct found found = {.function = f};
+	uint32_t n = finder->n;
+
+	if (n == FOUND_MAX || !sr_stack_library(site, &found.begin, &found.end))
+		return;
+	finder->found[n] = found;
+	atomic_store_explicit(&finder->n, n + 1, memory_order_release);
+}
+
+static void *look_up(struct finder *finder, void *site)
+{
+	void *f = sr_dlsym(RTLD_NEXT, finder->name);
+	Dl_info library;
+	size_t size;
+
+	if (f) {
+		finder->for_all = f;
+		return f;
+	}
+	f = dladdr(site, &library) ? look_up_for(finder->name, &library) : NULL;
+	/* The call may have been a jump, from a library that this one has called. */
+	if (!f)
+		f = sr_symbol_find(finder->name, &size);
+	note(finder, (uintptr_t)site, f);
+	return f;
+}
+
+/*
+ * Without the shim, the caller finds the runtime that was loaded for all; or else that of its own library, if this one was loaded
+ * for itself (RTLD_LOCAL), as modules of Python are.  There may be several of these.
+ */
+static void *find(struct finder *finder, void *site)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before;
+	void *f = finder->for_all;
+	uint32_t n = atomic_load_explicit(&finder->n, memory_order_acquire);
+
+	/* The last thing that the function does is this call, by a jump: it would return to run_body(). */
+	if (sr_is_own_code((uintptr_t)site))
+		site = running;
+	for (uint32_t i = 0; i < n && !f; i++)
+		if ((uintptr_t)site - finder->found[i].begin < finder->found[i].end - finder->found[i].begin)
+			f = finder->found[i].function;
+	if (f)
+		return f;
+	before = sr_enter(t);
+	sr_lock(&finding);
+	f = look_up(finder, site);
+	sr_unlock(&finding);
+	sr_leave(t, before);
+	return f;
+}
+
 static void call(enum sr_call_number n, void *site)
 {
 	uint64_t none[1] = {0};
@@ -55,8 +146,8 @@ static void call(enum sr_call_number n, void *site)
 	SR_EXPORT type_##name name; \
 	uint64_t name(PARAMETERS_##n) \
 	{ \
-		static void *_Atomic next; \
-		type_##name *real = (type_##name *)sr_next_find(#name, NULL, &next); \
+		static struct finder finder = {#name}; \
+		type_##name *real = (type_##name *)find(&finder, __builtin_return_address(0)); \
 		uint64_t result; \
  \
 		call(SR_CALL_openmp_enters, (void *)real); \
@@ -74,12 +165,22 @@ struct body {
 	void *argument;
 };
 
+/* If it throws, or the thread ends there, the process ends (OpenMP's rules): nothing need be undone. */
+static void run(void (*function)(void *), void *argument)
+{
+	void *before = running;
+
+	running = (void *)function;
+	function(argument);
+	running = before;
+}
+
 static void run_body(void *argument)
 {
 	const struct body *body = argument;
 
 	call(SR_CALL_openmp_leaves, (void *)body->run);
-	body->run(body->argument);
+	run(body->run, body->argument);
 	call(SR_CALL_openmp_enters, (void *)run_body);
 }
 
@@ -105,7 +206,7 @@ static void run_task(void *argument)
 	const struct task *task = argument;
 
 	call(SR_CALL_openmp_leaves, (void *)task->run);
-	task->run((char *)argument + task->size);
+	run(task->run, (char *)argument + task->size);
 	call(SR_CALL_openmp_enters, (void *)run_task);
 }
 

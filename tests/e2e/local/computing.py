@@ -114,6 +114,9 @@ def test_openmp(tap, trace, threads):
     for case in some(("dynamic", "barriers", "critical", "tasks"), 2):
         r = Recording(trace, [program, case, "8"])
         tap.ok(r.ends_well(), "OpenMP with %d threads, %s: a replay prints the same" % (threads, case), r)
+    for case in ("dynamic", "last"):
+        r = Recording(trace, [os.path.join(PROGRAMS, "loads_main"), program + "_module.so", case, "8"], "--from-start")
+        tap.ok(r.ends_well(), "OpenMP in a library that is loaded for itself alone, as Python's modules are, %s: a replay prints the same" % case, r)
     r = Recording(trace, [program, "dynamic", "20"], "--threads=serial")
     tap.ok(r.ends_well() and not r.beside and EXACT in r.verdict, "OpenMP, --threads=serial: exact", r)
 

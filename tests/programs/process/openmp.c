@@ -7,6 +7,7 @@
  *     reduction  sums of doubles over threads, which depend on their order in the last digits
  *     dynamic    a loop of which each thread takes the next piece; who took how many differs from run to run
  *     barriers   short pieces of work, and a barrier behind each
+ *     last       the same, where the barrier is the last thing that is done
  *     critical   a critical section, which notes who came after whom
  *     tasks      a tree of tasks
  */
@@ -74,6 +75,23 @@ static void barriers(void)
 		printf("%.17g\n", sums[i]);
 }
 
+static double last_sums[THREADS_MAX];
+
+/* The region ends with a jump to the runtime, which returns to whoever called the region. */
+static void last(void)
+{
+	for (uint64_t r = 0; r < rounds; r++) {
+#pragma omp parallel
+		{
+			int me = omp_get_thread_num();
+
+			last_sums[me] += work(r + (uint64_t)me);
+#pragma omp barrier
+		}
+	}
+	printf("%.17g\n", last_sums[0]);
+}
+
 static void critical(void)
 {
 	uint64_t order = 0;
@@ -121,7 +139,7 @@ static void tasks(void)
 static const struct {
 	const char *name;
 	void (*run)(void);
-} cases[] = {{"reduction", reduction}, {"dynamic", dynamic}, {"barriers", barriers}, {"critical", critical}, {"tasks", tasks}};
+} cases[] = {{"reduction", reduction}, {"dynamic", dynamic}, {"barriers", barriers}, {"last", last}, {"critical", critical}, {"tasks", tasks}};
 
 int main(int argc, char **argv)
 {
