@@ -46,6 +46,9 @@ bool sr_makes_thread(const uint64_t *a);
  */
 bool sr_has_threads(const uint64_t *a);
 
+/* Is what pthread_cancel does here recorded? */
+bool sr_cancels(const uint64_t *a);
+
 /* Does the lock, or the word of a futex, lie in memory that processes share? */
 bool sr_is_lock_of_processes(uint64_t addr);
 

@@ -33,6 +33,14 @@ struct sr_signal_stack {
 	stack_t program;  /* valid if own is set */
 };
 
+/* Of a thread that may be cancelled at any instruction (signals/cancellation.h). */
+struct sr_cancellation {
+	bool anywhere;
+	int32_t tid;
+	uintptr_t id; /* its pthread_t */
+	struct sr_thread *next;
+};
+
 struct sr_signal_state {
 	uint64_t hidden; /* claimed signals that the program has blocked */
 	uint64_t held;   /* those of them that were sent meanwhile */
@@ -75,6 +83,8 @@ struct sr_signal_state {
 	uint32_t handlers;      /* handlers that have begun and not returned (some never will) */
 	struct sr_saved_buffer *saved;
 	uint32_t next_saved;
+
+	struct sr_cancellation cancellation;
 
 	/* How often a signal that the shim sent itself has interrupted the thread. */
 	volatile uint32_t own;

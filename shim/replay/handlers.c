@@ -5,6 +5,7 @@
 
 #include "shim/core/hooks.h"
 #include "shim/replay/own.h"
+#include "shim/signals/cancellation.h"
 #include "shim/signals/signals.h"
 
 static bool comes_signal(struct sr_thread *t, struct sr_signal_payload *p)
@@ -61,6 +62,8 @@ static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p,
 	}
 	if (p->order)
 		sr_replay_await_ticket(t, p->order);
+	if (p->signo == SR_SIGNAL_CANCELS)
+		sr_cancellation_prepare();
 	/* Not before: another thread may be yet to install it. */
 	if (!sr_signals_has_handler((int)p->signo))
 		sr_replay_diverge(t, SR_REPLAY_DIVERGED, SR_REC_SIGNAL, 0);

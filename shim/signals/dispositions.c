@@ -209,6 +209,16 @@ long sr_disposition_set(int signo, const struct sr_kernel_action *act)
 	return 0;
 }
 
+void sr_disposition_take(int signo, const struct sr_kernel_action *action, struct sr_kernel_action *before)
+{
+	uint64_t mask;
+
+	sr_dispositions_lock(&mask);
+	sr_kernel_action(signo, NULL, before);
+	sr_disposition_set(signo, action);
+	sr_dispositions_unlock(&mask);
+}
+
 void sr_dispositions_claim(uint64_t bit)
 {
 	if (claimed & bit)

@@ -34,6 +34,9 @@ void sr_dispositions_unlock(const uint64_t *mask);
 /* The caller holds the lock. 0 or -errno. */
 long sr_disposition_set(int signo, const struct sr_kernel_action *act);
 
+/* A signal that libc keeps to itself becomes one of the program's with this action.  *before: what the kernel had. */
+void sr_disposition_take(int signo, const struct sr_kernel_action *action, struct sr_kernel_action *before);
+
 /* Makes the signal the shim's from now on. The caller holds the lock. */
 void sr_dispositions_claim(uint64_t bit);
 

@@ -16,6 +16,7 @@
 #include "logd/base/thread_timer.h"
 #include "shim/core/next.h"
 #include "shim/core/own_image.h"
+#include "shim/signals/cancellation.h"
 #include "shim/signals/handlers.h"
 #include "shim/signals/threads.h"
 #include "shim/core/thread.h"
@@ -123,7 +124,8 @@ static void entry(int signo, siginfo_t *info, void *context)
 	s->trapped = signo == SIGSYS;
 	sr_signal_stack_entered(&s->stack, sr_frame_stack_pointer(context));
 	probes_guard_begin(&guard);
-	if (!has_to_wait(s, signo, info, context) && !is_claims(signo, info, context))
+	if (!has_to_wait(s, signo, info, context) && !is_claims(signo, info, context) &&
+	    !sr_cancellation_is_libcs(signo, info, context))
 		pass(signo, info, context, (uintptr_t)__builtin_frame_address(0));
 	probes_guard_end(&guard);
 	if (s->held & ~s->hidden)
@@ -351,6 +353,7 @@ void sr_signals_thread_closes(void)
 	const uint64_t all = ~(sr_signals_claimed() | SR_SIGNAL_FAULTS);
 	uint64_t mask;
 
+	sr_cancellation_ends(t);
 	/* In a replay the handlers that are left run in front of the last call. */
 	while (sr_signals_are_shadowed() && !sr_signals_are_replayed()) {
 		sr_kernel_mask(SIG_BLOCK, &all, &mask);
@@ -400,6 +403,7 @@ void sr_signals_forget_in_child(void)
 		return;
 	memset(claims, 0, sizeof(claims));
 	sr_dispositions_give_back();
+	sr_cancellation_forget();
 	sr_signal_stack_abandon(&s->stack);
 	/* The timer belongs to the parent, and so do the signals sent to it. */
 	s->has_timer = s->timer_set = s->waiting = false;
@@ -414,6 +418,7 @@ void sr_signals_continue_in_child(void)
 	s->has_timer = s->timer_set = s->waiting = false;
 	s->held = s->at_once = s->at_place = 0;
 	sr_signal_queue_empty(s);
+	sr_cancellation_in_child();
 }
 
 void sr_signals_unhide(void)

@@ -506,28 +506,3 @@ void sr_replayed_detach(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 	((int (*)(pthread_t))sr_next(&next))((pthread_t)a[0]);
 	sr_stack_release((pthread_t)a[0]);
 }
-
-/* ---------------------------------------------------------- asynchronous cancellation */
-
-static atomic_bool any_asynchronous;
-
-/* Not recorded. */
-SR_EXPORT int pthread_setcanceltype(int type, int *before)
-{
-	SR_NEXT(next, "pthread_setcanceltype");
-
-	if (type == PTHREAD_CANCEL_ASYNCHRONOUS)
-		atomic_store(&any_asynchronous, true);
-	return ((int (*)(int, int *))sr_next(&next))(type, before);
-}
-
-/*
- * A thread that can be cancelled at any instruction could be cancelled inside a probe, so probes stop.  Not as soon as it can
- * be: LLVM's OpenMP makes all of its threads such ones and cancels none, and a replay needs breakpoints in them.
- */
-uint64_t sr_invoke_cancel(const struct sr_call_desc *d, uint64_t *a)
-{
-	if (atomic_load(&any_asynchronous))
-		probes_stop();
-	return sr_real(d, a);
-}

@@ -42,8 +42,8 @@ static const uint16_t harmless[] = {
 };
 
 /*
- * Who the process is.  A replay does not become another user.  In a process with threads libc makes each of these in all of them, in
- * handlers of a signal of its own, which come anywhere: there they are not recorded.
+ * Who the process is.  A replay does not become another user.  In a process with threads it is libc's functions that are recorded: they
+ * have all threads make the call, in handlers of a signal of libc's, which come anywhere.
  */
 static bool is_identity(long nr)
 {

@@ -401,20 +401,17 @@ static long enter_ring(const struct sr_trapped *c)
 }
 
 /*
- * glibc's handler for the signal of pthread_cancel asks for the process's number, wherever that signal finds the thread; from
- * 2.41 on, a thread has it whether it can be cancelled there or not.  In a replay nobody has that signal.  Within the handler
- * it is blocked, without the other one that is libc's own, which no program can do (nptl(7)).
+ * glibc has handlers of its own, which run wherever their signals find the thread.  In a replay nobody has these signals.  The one
+ * of pthread_cancel asks for the process's number; from 2.41 on, also in a thread that cannot be cancelled there.  It may end
+ * the thread, whose cleanup handlers then run with the signal blocked.  The one of setuid and its like makes that call in this thread, and wakes who waits
+ * for it.  Within each its signal is blocked without the other one, which no program can do (nptl(7)).
  */
-static bool is_cancel_handler(const struct sr_trapped *c)
+static bool is_libcs_handlers(const struct sr_trapped *c)
 {
 	enum { CANCEL = 32, SET_IDS = 33 };
+	const bool cancels = sigismember(&c->uc->uc_sigmask, CANCEL) == 1, sets_ids = sigismember(&c->uc->uc_sigmask, SET_IDS) == 1;
 
-	return sigismember(&c->uc->uc_sigmask, CANCEL) == 1 && sigismember(&c->uc->uc_sigmask, SET_IDS) == 0;
-}
-
-static long process_number(const struct sr_trapped *c)
-{
-	return is_cancel_handler(c) ? as_it_is(c) : ordinary(c);
+	return cancels != sets_ids && (sets_ids ? c->nr != SYS_rt_sigreturn : c->nr == SYS_getpid);
 }
 
 static long wait_for_child(const struct sr_trapped *c)
@@ -457,7 +454,6 @@ static long (*const special[SR_TRAP_CALLS])(const struct sr_trapped *c) = {
     [SYS_exit_group] = sr_trapped_exit_group,
     [SYS_wait4] = wait_for_child,
 
-    [SYS_getpid] = process_number,
     [SYS_prctl] = process_control,
     [SYS_seccomp] = filter_calls,
     [SYS_close_range] = close_many,
@@ -475,6 +471,8 @@ static long (*const special[SR_TRAP_CALLS])(const struct sr_trapped *c) = {
 
 static long handle(const struct sr_trapped *c)
 {
+	if (is_libcs_handlers(c))
+		return as_it_is(c);
 	if (c->nr >= 0 && c->nr < SR_TRAP_CALLS && special[c->nr])
 		return special[c->nr](c);
 	return ordinary(c);

@@ -23,8 +23,9 @@ APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 CASES = ["locks", "robust", "conditions", "semaphores", "barriers", "c11", "c11threads", "heap", "sockets",
          "descriptors", "times", "ends", "stdio", "all"]
-WAYS = ["by_exit", "holding_a_lock", "by_last_thread", "detached", "own_stacks", "many", "soon", "above_frames", "with_unwinder", "leaving",
-        "with_child", "computing"]
+WAYS = ["by_exit", "holding_a_lock", "by_last_thread", "detached", "own_stacks", "many", "soon", "above_frames", "with_unwinder",
+        "leaving", "with_child", "computing", "new_ids"]
+CANCELLED = ["computes", "calls", "allocates", "waits", "is_disabled", "is_deferred_again", "cancels_itself", "forks", "has_new_ids"]
 RUN_SECONDS = 60
 
 
@@ -83,6 +84,10 @@ def main():
             status = {"by_exit": 3, "holding_a_lock": 3, "by_last_thread": 0}.get(way, 4)
             detail, _ = runs_differ(directory, [os.path.join(APPS, "thread_ends"), way], runs, status)
             tap.ok(not detail, "threads, %s: %d recordings, %d exact replays" % (way, runs, runs), detail)
+        for way in CANCELLED:
+            detail, outputs = runs_differ(directory, [os.path.join(APPS, "cancelled"), way], runs, 4)
+            ends = all(o.endswith(b"\n") and b"cleanup" in o and b"\ncancelled" in o and b"never" not in o for o in outputs)
+            tap.ok(not detail and ends, "a thread that may be cancelled at any instruction, and %s: %d exact replays" % (way, runs), "%s %s" % (detail, outputs))
         detail, _ = runs_differ(directory, [os.path.join(APPS, "allocates")], runs, 6)
         tap.ok(not detail, "threads whose malloc() takes locks and reads clocks: %d exact replays" % runs, detail)
         for where in ("", "_library"):

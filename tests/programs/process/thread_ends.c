@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "first.h"
@@ -367,6 +368,37 @@ static int crashing(void)
 	return end_by_new_thread(crash);
 }
 
+static _Atomic int has_new_ids;
+
+static void *reads_clocks(void *sum)
+{
+	struct timespec now;
+
+	while (!has_new_ids) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		*(long *)sum += now.tv_nsec;
+	}
+	return NULL;
+}
+
+/* libc has each thread change its own ids, by a signal, wherever it is. */
+static int new_ids(void)
+{
+	pthread_t t[2];
+	long sums[2] = {0, 0};
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&t[i], NULL, reads_clocks, &sums[i]);
+	for (int i = 0; i < 20; i++)
+		if (setgid(getgid()))
+			return 1;
+	has_new_ids = 1;
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	printf("%ld %ld\n", sums[0], sums[1]);
+	return 4;
+}
+
 static void at_exit(void)
 {
 	free(malloc(77));
@@ -389,6 +421,7 @@ static const struct {
     {"leaving", leaving},
     {"with_child", with_child},
     {"computing", computing},
+    {"new_ids", new_ids},
     {"not_begun", not_begun},
     {"by_new_thread", by_new_thread},
     {"crashing", crashing},
