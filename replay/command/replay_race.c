@@ -9,6 +9,7 @@
 #include "logd/trace/reader.h"
 #include "replay/command/command.h"
 #include "replay/command/confirm_race.h"
+#include "replay/command/same_code.h"
 #include "replay/print/print.h"
 
 /* Calls that are shown before and behind an access. */
@@ -44,6 +45,29 @@ static void describe(struct sr_replay_access *a, const json_t *access)
 		a->sn++;
 }
 
+/* In another run of the program. */
+static bool move_addresses(struct sr_replay_race *r, const char *from_dir)
+{
+	struct sr_trace *from = NULL, *to = NULL;
+	struct sr_error err;
+	bool fine = !sr_trace_open(&from, from_dir, &err) && !sr_trace_open(&to, r->dir, &err);
+
+	for (size_t i = 0; i < 2 && fine; i++) {
+		struct sr_replay_access *a = &r->access[i];
+		const json_t *before = sr_trace_process(from, a->rank), *now = sr_trace_process(to, a->rank);
+		const uint64_t length = a->end - a->begin;
+
+		a->pc = sr_same_code(a->pc, before, now);
+		a->begin = sr_same_code(a->begin, before, now);
+		a->end = a->begin + length;
+	}
+	if (from)
+		sr_trace_close(from);
+	if (to)
+		sr_trace_close(to);
+	return fine || !sr_fail("%s", err.text);
+}
+
 /* In the run that sreplay confirm made in this order. */
 static bool move_to_order(struct sr_replay_race *r, const json_t *race, const char *dir,
 			  const char *name)
@@ -70,7 +94,7 @@ static bool move_to_order(struct sr_replay_race *r, const json_t *race, const ch
 			r->access[k].thread = (uint32_t)number(access, "thread");
 			r->access[k].sn = number(access, "sn") - (r->access[k].pc != 0);
 		}
-		return true;
+		return move_addresses(r, dir);
 	}
 	return !sr_fail("race %" PRIu64
 			" was not forced into the order %s: first sreplay confirm --race %" PRIu64
