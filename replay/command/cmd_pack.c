@@ -16,14 +16,16 @@
 #include "replay/analysis/log/objects.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
+#include "replay/command/pack_loaded.h"
 #include "replay/command/visit.h"
 #include "replay/print/json.h"
 #include "replay/host/start/packed.h"
 #include "replay/traces/keep_inputs.h"
 
 /* As traces are: for this user only.  An executable is executed in its place. */
-#define DIR_MODE  0700
 #define FILE_MODE 0500
+/* Of one program's executables and libraries. */
+#define MOST_DIRECTORIES 64
 
 static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
 
@@ -41,6 +43,7 @@ static const struct argp argp = {
 struct pack {
 	const char *dir;
 	int trace; /* its directory */
+	json_t *loaded; /* by dlopen: {"path": } of each */
 	size_t files;
 	uint64_t bytes;
 };
@@ -53,16 +56,6 @@ static int copy_bytes(int from, int to, uint64_t *bytes)
 	while ((n = sendfile(to, from, NULL, 1 << 20)) > 0)
 		*bytes += (uint64_t)n;
 	return n < 0 ? -errno : 0;
-}
-
-static int make_directory(const struct pack *p, const char *name)
-{
-	int fd;
-
-	if (mkdirat(p->trace, name, DIR_MODE) && errno != EEXIST)
-		return -errno;
-	fd = openat(p->trace, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
 }
 
 /* The file appears whole, or not at all. */
@@ -87,45 +80,13 @@ static int copy(struct pack *p, int from, int to, const char *name)
 	return err;
 }
 
-/* The linker looks for a library under the name of a link to it, and a program may be run by one. */
-static int copy_links(const char *path, int to)
-{
-	const char *name = strrchr(path, '/') + 1;
-	char directory[PATH_MAX], link[2 * PATH_MAX], real[PATH_MAX];
-	struct dirent *entry;
-	DIR *list;
-	int err = 0;
-
-	snprintf(directory, sizeof(directory), "%.*s", (int)(name - path), path);
-	list = opendir(directory);
-	while (list && !err && (entry = readdir(list))) {
-		if (entry->d_type != DT_LNK)
-			continue;
-		snprintf(link, sizeof(link), "%s%s", directory, entry->d_name);
-		if (realpath(link, real) && !strcmp(real, path) &&
-		    linkat(to, name, to, entry->d_name, 0) && errno != EEXIST)
-			err = -errno;
-	}
-	if (list)
-		closedir(list);
-	return err;
-}
-
 static int pack_file(struct pack *p, const char *path, int from)
 {
-	char name[64];
-	int err = make_directory(p, SR_PACKED), to;
+	int to = sr_packed_make_directory(p->trace, path), err;
 
-	if (err >= 0) {
-		close(err);
-		sr_packed_directory(path, name, sizeof(name));
-		err = to = make_directory(p, name);
-	}
-	if (err < 0)
-		return sr_fail("cannot make %s/" SR_PACKED ": %s", p->dir, strerror(-err));
+	if (to < 0)
+		return sr_fail("cannot make %s/" SR_PACKED ": %s", p->dir, strerror(-to));
 	err = copy(p, from, to, strrchr(path, '/') + 1);
-	if (!err)
-		err = copy_links(path, to);
 	close(to);
 	p->files += !err;
 	return err ? sr_fail("%s cannot be packed: %s", path, strerror(-err)) : 0;
@@ -180,14 +141,111 @@ static int each_object(struct pack *p, const json_t *objects, visit what)
 	return status;
 }
 
+/* ------------------------------------------------------------------- links */
+
+static bool is_object(const json_t *objects, const char *path)
+{
+	const json_t *object;
+	bool is = false;
+	size_t i;
+
+	json_array_foreach(objects, i, object)
+	{
+		char *of = sr_trace_bytes(json_object_get(object, "path"), NULL);
+
+		is |= of && !strcmp(of, path);
+		free(of);
+	}
+	return is;
+}
+
+/*
+ * A link again, which leads to the file in its place: the library that ld.so finds by it has its own name, by which a replay knows
+ * at which address it belongs.  -errno.
+ */
+static int pack_link(const struct pack *p, const char *file, const char *link)
+{
+	const char *name = strrchr(file, '/') + 1, *link_name = strrchr(link, '/') + 1;
+	bool same = name - file == link_name - link && !strncmp(file, link, (size_t)(name - file));
+	int to = sr_packed_make_directory(p->trace, link), err;
+
+	if (to < 0)
+		return to;
+	err = symlinkat(same ? name : file, to, link_name) && errno != EEXIST ? -errno : 0;
+	close(to);
+	return err;
+}
+
+static int pack_links_in(const struct pack *p, const json_t *objects, const char *directory)
+{
+	char link[2 * PATH_MAX], real[PATH_MAX];
+	DIR *list = opendir(directory);
+	struct dirent *entry;
+	int err = 0;
+
+	while (list && !err && (entry = readdir(list))) {
+		if (entry->d_type != DT_LNK)
+			continue;
+		snprintf(link, sizeof(link), "%s%s", directory, entry->d_name);
+		if (realpath(link, real) && sr_packed_may_be(real) && is_object(objects, real))
+			err = pack_link(p, real, link);
+		if (err)
+			sr_fail("the link %s cannot be packed: %s", link, strerror(-err));
+	}
+	if (list)
+		closedir(list);
+	return err ? SR_EXIT_FAILED : 0;
+}
+
+/*
+ * The linker looks for a library under the name of a link to it, which may lie in the directory of another library, and a program
+ * may be run by one.
+ */
+static int pack_links(const struct pack *p, const json_t *objects)
+{
+	char *directories[MOST_DIRECTORIES];
+	const json_t *object;
+	int n = 0, status = 0;
+	size_t i;
+
+	json_array_foreach(objects, i, object)
+	{
+		char *path = n < MOST_DIRECTORIES ? sr_trace_bytes(json_object_get(object, "path"), NULL) : NULL;
+		bool is_new = path && sr_packed_may_be(path);
+
+		if (is_new)
+			strrchr(path, '/')[1] = '\0';
+		for (int k = 0; k < n; k++)
+			is_new = is_new && strcmp(directories[k], path);
+		if (is_new)
+			directories[n++] = path;
+		else
+			free(path);
+	}
+	for (int k = 0; k < n; k++) {
+		status = status ? status : pack_links_in(p, objects, directories[k]);
+		free(directories[k]);
+	}
+	return status;
+}
+
+/* Of the chosen image.  Among what it read are libraries. */
 static int pack_inputs(struct pack *p, struct sr_trace *t, int32_t rank)
 {
+	json_t *libraries = json_copy(json_object_get(sr_trace_process(t, rank), "objects"));
 	struct sr_kept_inputs sum = {0};
-	bool good = sr_keep_inputs(t, rank, &sum);
+	int status = sr_keep_inputs(t, rank, &sum) ? 0 : SR_EXIT_FAILED, err;
 
 	p->files += sum.files;
 	p->bytes += sum.bytes;
-	return good ? 0 : SR_EXIT_FAILED;
+	err = sr_pack_loaded(p->trace, t, rank, p->loaded);
+	if (err)
+		status = sr_fail("%s: the libraries that rank %d loaded cannot be packed: %s", p->dir, rank, strerror(-err));
+	json_array_extend(libraries, p->loaded);
+	if (pack_links(p, libraries))
+		status = SR_EXIT_FAILED;
+	json_decref(libraries);
+	return status;
 }
 
 /* Calls the function with what each image of each rank used.  inputs: and packs what each read. */
@@ -204,8 +262,7 @@ static int for_each(struct pack *p, struct sr_trace *t, const struct sr_choice *
 		for (uint32_t image = 0; image < sr_trace_images(t, rank); image++) {
 			if (sr_trace_choose_image(t, rank, image, &err))
 				status = sr_fail("%s", err.text);
-			else if (each_object(p, json_object_get(sr_trace_process(t, rank), "objects"), what) ||
-				 (inputs && pack_inputs(p, t, rank)))
+			else if (each_object(p, json_object_get(sr_trace_process(t, rank), "objects"), what) || (inputs && pack_inputs(p, t, rank)))
 				status = SR_EXIT_FAILED;
 		}
 	}
@@ -218,18 +275,22 @@ int sr_cmd_pack(int argc, char **argv)
 	struct pack p = {.trace = -1};
 	struct sr_trace *t;
 	struct sr_error err;
-	int status;
+	int status, err_number;
 
 	if (sr_argp_parse(&argp, argc, argv, 0, &c))
 		return SR_EXIT_FAILED;
 	if (sr_trace_open(&t, c.dir, &err))
 		return sr_fail("%s", err.text);
 	p.dir = c.dir;
+	p.loaded = json_array();
 	p.trace = open(c.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	status = p.trace < 0 ? sr_fail("%s: %s", c.dir, strerror(errno))
 			     : for_each(&p, t, &c, pack_object, true);
 	if (!status)
 		status = for_each(&p, t, &c, check_version, false);
+	if (!status && (err_number = sr_pack_list_loaded(p.trace, c.dir, p.loaded)))
+		status = sr_fail("%s/" SR_PACKED_LOADED ": %s", c.dir, strerror(-err_number));
+	json_decref(p.loaded);
 	if (!status && c.json)
 		sr_json_print(json_pack("{s:o, s:I, s:I}", "trace", sr_json_string(c.dir), "files",
 					(json_int_t)p.files, "bytes", (json_int_t)p.bytes));

@@ -45,6 +45,7 @@
 #include "shim/files/fds.h"
 #include "shim/files/inputs.h"
 #include "shim/files/paths.h"
+#include "shim/files/small_inputs.h"
 #include "shim/files/write_order.h"
 #include "shim/kernel/guarded.h"
 #include "shim/kernel/readable.h"
@@ -128,6 +129,8 @@ static long load(const struct sr_trapped *c)
 		kept = begin_own_work(c->t);
 		sr_fd_release((int)result);
 		sr_files_opened((int)result, (int)c->a[2], &file);
+		/* ld.so does not read all of it, and closes it unseen. */
+		sr_small_input_end(c->t);
 		sr_files_release(c->t);
 		end_own_work(c->t, kept);
 	}

@@ -134,7 +134,8 @@ def trusted(tap, i, place):
     all_removed(i)
     replayed = i.replay(trace=copy)
     tap.ok(i.is_exact(replayed) and SANDBOX in replayed[2], "a copy of the trace: exact, in a sandbox", replayed)
-    packed = [os.path.join(d, f) for d, _, files in os.walk(copy + "/packed") for f in files]
+    # A link leads to where the machine has the file.
+    packed = [os.path.join(d, f) for d, _, files in os.walk(copy + "/packed") for f in files if not os.path.islink(os.path.join(d, f))]
     tap.ok(packed and not [f for f in packed if os.path.basename(f).startswith("libsreplay")],
            "sreplay's own library is not among them", packed)
     for path in packed:
@@ -229,6 +230,29 @@ def inputs(tap, place):
         input_file(tap, place, size)
 
 
+LOADS = "import ctypes, sys; print([ctypes.CDLL(path).only_in_the_module() for path in sys.argv[1:]])"
+
+
+def loaded_later(tap, place):
+    """By dlopen: small ones, by a link that leads to another directory, on a machine that has none of the directories."""
+    trace, libraries = os.path.join(place, "loads.srec"), os.path.join(place, "machine", "libraries")
+    module = os.path.join(os.path.dirname(PROGRAM), "lookups_module.so")
+    plain, link, real = (os.path.join(libraries, name) for name in ("plain/one.so", "plain/two.so", "versions/two/two.so.1"))
+    for path in (plain, real):
+        os.makedirs(os.path.dirname(path))
+        shutil.copy(module, path)
+    os.symlink(real, link)
+    recorded = run([SREPLAY, "record", "--from-start", "-o", trace, "--", sys.executable, "-c", LOADS, plain, link], 60)
+    status, _, err = pack(trace)
+    tap.ok(recorded[0] == status == 0 and recorded[1] == b"[1, 1]\n", "libraries that a program loads are packed", (recorded, err))
+    replayed = run([SREPLAY, "replay", trace], 60)
+    tap.ok(replayed[:2] == recorded[:2] and SANDBOX not in replayed[2], "as long as they are there, these are used", replayed)
+    shutil.rmtree(libraries)
+    replayed = run([SREPLAY, "replay", trace], 60)
+    tap.ok(replayed[:2] == recorded[:2] and " 0 divergences: exact" in replayed[2] and SANDBOX in replayed[2] and not os.path.exists(libraries),
+           "without them and their directories: exact, in a sandbox", replayed)
+
+
 ELSEWHERE = """
 cd "$1" && shift
 echo "nameserver 192.0.2.1" > resolv.conf; echo "hosts: files" > nsswitch.conf; echo "192.0.2.2 localhost" > hosts
@@ -270,6 +294,7 @@ def main():
         trusted(tap, i, place)
         after_installations(tap, place)
         inputs(tap, place)
+        loaded_later(tap, place)
         name_lookups(tap, place)
     tap.finish()
 
