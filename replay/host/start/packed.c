@@ -283,16 +283,17 @@ static bool lay_over(int packed, int directory, const char *path)
 static void make_missing(const char *trace, const char *path)
 {
 	char above[PATH_MAX], tree[2 * PATH_MAX];
-	int from, at;
+	int from, at = -1;
 
 	snprintf(above, sizeof(above), "%.*s", (int)(name_of(path) - path - 1), path);
 	if (!access(above, F_OK))
 		return;
-	do
+	while (at < 0 && above[0]) {
 		*strrchr(above, '/') = '\0';
-	while ((at = open(above, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0 && strchr(above + 1, '/'));
+		at = above[0] ? open(above, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	}
 	snprintf(tree, sizeof(tree), "%s/" TREE "%s", trace, above);
-	from = above[0] ? open(tree, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	from = at < 0 ? -1 : open(tree, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	/* If it fails, the directory is missing: put_in_place() says so. */
 	if (at >= 0 && from >= 0)
 		lay_over(from, at, above);
