@@ -280,11 +280,16 @@ def check_window(payload, dumped):
     want(at == len(payload) and found == [(v["addr"], v["length"]) for v in dumped["values"]], "values", found[:3], dumped)
 
 
+TOKEN = {1: "acquired", 2: "reacquired", 3: "preempted", 4: "yielded", 5: "rejoined", 6: "parts", 7: "parted", 8: "at the heap"}
+
+
 def check_baton(payload, dumped):
     what, other, event, _, arrived = struct.unpack("<IIQQQ", payload)
-    found = {"what": {1: "acquired", 2: "reacquired", 3: "preempted"}.get(what), "order": event}
+    found = {"what": TOKEN.get(what), "order": event}
     if what == 3:
         found["from"] = other
+    if what in (4, 5):
+        found["access"] = other
     if arrived:
         found["arrived"] = arrived
     want(all(dumped.get(k) == v for k, v in found.items()), found, dumped)
