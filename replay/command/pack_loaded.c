@@ -4,10 +4,8 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "replay/host/start/packed.h"
@@ -29,16 +27,13 @@ static bool is_library(int trace, const char *kept)
 /* The content has another name: it takes no more room. */
 static int put_in_place(int trace, const char *kept, const char *path)
 {
-	char directory[64], name[PATH_MAX];
-	int fd;
+	int to = sr_packed_make_directory(trace, path), err;
 
-	sr_packed_directory(path, directory, sizeof(directory));
-	fd = sr_packed_make_directory(trace, path);
-	if (fd < 0)
-		return fd;
-	close(fd);
-	snprintf(name, sizeof(name), "%s/%s", directory, strrchr(path, '/') + 1);
-	return linkat(trace, kept, trace, name, 0) && errno != EEXIST ? -errno : 0;
+	if (to < 0)
+		return to;
+	err = linkat(trace, kept, to, strrchr(path, '/') + 1, 0) && errno != EEXIST ? -errno : 0;
+	close(to);
+	return err;
 }
 
 static bool has_path(const json_t *list, const json_t *path)
