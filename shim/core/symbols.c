@@ -130,30 +130,34 @@ void *sr_real_dlvsym(void)
 	return sr_real_dlsym() ? atomic_load_explicit(&real_dlvsym, memory_order_relaxed) : NULL;
 }
 
+static void *find_in(const struct link_map *library, const char *name, size_t *size)
+{
+	struct image image;
+	const ElfW(Sym) *symbol = read_image(library, &image) ? find(&image, name) : NULL;
+
+	if (!symbol)
+		return NULL;
+	*size = symbol->st_size;
+	return address(&image, symbol);
+}
+
 void *sr_symbol_find(const char *name, size_t *size)
 {
-	for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next) {
-		struct image image;
-		const ElfW(Sym) *symbol = l->l_ld != _DYNAMIC && read_image(l, &image) ? find(&image, name) : NULL;
+	void *p = NULL;
 
-		if (symbol) {
-			*size = symbol->st_size;
-			return address(&image, symbol);
-		}
-	}
-	return NULL;
+	for (const struct link_map *l = _r_debug.r_map; l && !p; l = l->l_next)
+		p = l->l_ld != _DYNAMIC ? find_in(l, name, size) : NULL;
+	return p;
 }
 
 void *sr_symbol_of_loader(const char *name)
 {
-	for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next) {
-		struct image image;
-		const ElfW(Sym) *symbol = l->l_addr == _r_debug.r_ldbase && read_image(l, &image) ? find(&image, name) : NULL;
+	const struct link_map *l = _r_debug.r_map;
+	size_t size;
 
-		if (symbol)
-			return address(&image, symbol);
-	}
-	return NULL;
+	while (l && l->l_addr != _r_debug.r_ldbase)
+		l = l->l_next;
+	return l ? find_in(l, name, &size) : NULL;
 }
 
 bool sr_symbol_is_defined(const char *name)
