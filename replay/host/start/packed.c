@@ -17,6 +17,7 @@
 #include "logd/trace/reader.h"
 #include "logd/trace/safe_file.h"
 #include "replay/analysis/log/objects.h"
+#include "replay/host/start/mounts.h"
 #include "replay/print/say.h"
 
 static const char *name_of(const char *path)
@@ -270,17 +271,17 @@ static bool enter_namespace(void)
 }
 
 /* Names with colons and commas would be options, so the directories are given by descriptors. */
-static bool lay_over(int packed, int directory, const char *path)
+static bool lay_over(int packed, int directory, const char *path, const struct sr_mounts *mounts)
 {
 	char options[96];
 
 	snprintf(options, sizeof(options), "lowerdir=/proc/self/fd/%d:/proc/self/fd/%d", packed,
 		 directory);
-	return !mount("sreplay", path, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options);
+	return !mount("sreplay", path, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options) && sr_mounts_put_back(mounts, path);
 }
 
 /* The machine lacks the directory: what the trace has of it lies over the nearest one above that is there. */
-static void make_missing(const char *trace, const char *path)
+static void make_missing(const char *trace, const char *path, const struct sr_mounts *mounts)
 {
 	char above[PATH_MAX], tree[2 * PATH_MAX];
 	int from, at = -1;
@@ -296,7 +297,7 @@ static void make_missing(const char *trace, const char *path)
 	from = at < 0 ? -1 : open(tree, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	/* If it fails, the directory is missing: put_in_place() says so. */
 	if (at >= 0 && from >= 0)
-		lay_over(from, at, above);
+		lay_over(from, at, above, mounts);
 	if (at >= 0)
 		close(at);
 	if (from >= 0)
@@ -304,7 +305,7 @@ static void make_missing(const char *trace, const char *path)
 }
 
 /* at: the directory as it was, or -errno. */
-static bool put_in_place(const char *trace, const char *path, int at)
+static bool put_in_place(const char *trace, const char *path, int at, const struct sr_mounts *mounts)
 {
 	char name[64], packed[PATH_MAX], directory[PATH_MAX];
 	int from;
@@ -318,7 +319,7 @@ static bool put_in_place(const char *trace, const char *path, int at)
 				"an empty directory there",
 				directory, name_of(path), strerror(-at));
 	from = open(packed, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	done = from >= 0 && lay_over(from, at, directory);
+	done = from >= 0 && lay_over(from, at, directory, mounts);
 	if (!done)
 		sr_fail("the packed files cannot be laid over %s: %s", directory, strerror(errno));
 	if (from >= 0)
@@ -378,19 +379,23 @@ static int open_directory(const char *path)
 static bool put_all_in_place(const char *trace, char **paths)
 {
 	const size_t n = keep_directories(paths);
-	int *at = calloc(n + 1, sizeof(*at));
+	struct sr_mounts *mounts = sr_mounts_open();
+	int *at = mounts ? calloc(n + 1, sizeof(*at)) : NULL;
 	bool done = at != NULL;
 
-	for (size_t i = 0; i < n; i++)
-		make_missing(trace, paths[i]);
+	if (!mounts)
+		sr_fail("the packed files cannot be put in their places: /proc/self/mountinfo: %s", strerror(errno));
+	for (size_t i = 0; i < n && at; i++)
+		make_missing(trace, paths[i], mounts);
 	for (size_t i = 0; i < n && at; i++)
 		at[i] = open_directory(paths[i]);
 	for (size_t i = 0; i < n && at; i++) {
-		done = done && put_in_place(trace, paths[i], at[i]);
+		done = done && put_in_place(trace, paths[i], at[i], mounts);
 		if (at[i] >= 0)
 			close(at[i]);
 	}
 	free(at);
+	sr_mounts_close(mounts);
 	return done;
 }
 

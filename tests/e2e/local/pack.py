@@ -195,6 +195,24 @@ def in_a_chroot(tap, i, place):
     i.restore()
 
 
+MOUNTED = """
+trace=$1 directory=$2 && shift 2 && mkdir "$directory/a mount" && mount --bind "$trace" "$directory/a mount" && exec "$@"
+"""
+
+
+def below_packed_files(tap, i):
+    """The trace is mounted in a directory over which packed files are laid."""
+    all_removed(i)
+    within = ["unshare", "-m", "sh", "-c", MOUNTED, "sh", i.trace, i.bin]
+    if subprocess.run(within + ["true"], capture_output=True).returncode:
+        print("# no mounts here")
+    else:
+        os.rmdir(os.path.join(i.bin, "a mount"))
+        replayed = run(within + [SREPLAY, "replay", "--timeout", "20", "--no-sandbox", os.path.join(i.bin, "a mount")], 60)
+        tap.ok(i.is_exact(replayed), "all removed: exact from a trace on a mount below", str(replayed))
+    i.restore()
+
+
 def input_file(tap, place, size):
     """One that was there before the recording began: what is newer is kept in any case."""
     trace, path = os.path.join(place, "input-%d.srec" % size), os.path.join(place, "input-%d" % size)
@@ -291,6 +309,7 @@ def main():
         tap.ok(status == 0 and b" 0 files packed" in out, "packing it again adds nothing", out)
         after_changes(tap, i)
         in_a_chroot(tap, i, place)
+        below_packed_files(tap, i)
         trusted(tap, i, place)
         after_installations(tap, place)
         inputs(tap, place)

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/host/start/mounts.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#define MOST 1024
+
+struct sr_mounts {
+	char *places[MOST];
+	int fds[MOST]; /* of what is there; -1: another mount hides it, or this user may not go there */
+	int n;
+};
+
+/* The kernel writes space, tab, newline and backslash as \ and three octal digits. */
+static void unescape(char *text)
+{
+	char *to = text;
+	unsigned int c;
+
+	for (const char *from = text; *from;) {
+		if (from[0] == '\\' && sscanf(from + 1, "%3o", &c) == 1) {
+			*to++ = (char)c;
+			from += 4;
+		} else {
+			*to++ = *from++;
+		}
+	}
+	*to = '\0';
+}
+
+static void add(struct sr_mounts *m, const char *place)
+{
+	if (m->n == MOST || !(m->places[m->n] = strdup(place)))
+		return;
+	m->fds[m->n++] = open(place, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* In the order of the file a mount comes after the one that it is on. */
+struct sr_mounts *sr_mounts_open(void)
+{
+	struct sr_mounts *m = calloc(1, sizeof(*m));
+	char *line = NULL, place[PATH_MAX];
+	size_t room = 0;
+	FILE *f = m ? fopen("/proc/self/mountinfo", "re") : NULL;
+
+	if (!f) {
+		free(m);
+		return NULL;
+	}
+	while (getline(&line, &room, f) >= 0) {
+		if (sscanf(line, "%*s %*s %*s %*s %4095s", place) != 1)
+			continue;
+		unescape(place);
+		add(m, place);
+	}
+	free(line);
+	fclose(f);
+	return m;
+}
+
+void sr_mounts_close(struct sr_mounts *m)
+{
+	for (int i = 0; m && i < m->n; i++) {
+		if (m->fds[i] >= 0)
+			close(m->fds[i]);
+		free(m->places[i]);
+	}
+	free(m);
+}
+
+static bool is_below(const char *path, const char *directory)
+{
+	size_t n = strlen(directory);
+
+	while (n && directory[n - 1] == '/')
+		n--;
+	return !strncmp(path, directory, n) && path[n] == '/' && path[n + 1];
+}
+
+/* One that comes back with another one, which it is on. */
+static bool is_on_another(const struct sr_mounts *m, int i, const char *directory)
+{
+	for (int k = 0; k < i; k++)
+		if (is_below(m->places[k], directory) && is_below(m->places[i], m->places[k]))
+			return true;
+	return false;
+}
+
+/* With all that is on it: in a user namespace the kernel gives no copy of a mount alone that has others on it. */
+bool sr_mounts_put_back(const struct sr_mounts *m, const char *directory)
+{
+	char there[64];
+
+	for (int i = 0; i < m->n; i++) {
+		if (m->fds[i] < 0 || !is_below(m->places[i], directory) || is_on_another(m, i, directory))
+			continue;
+		snprintf(there, sizeof(there), "/proc/self/fd/%d", m->fds[i]);
+		if (mount(there, m->places[i], NULL, MS_BIND | MS_REC, NULL))
+			return false;
+	}
+	return true;
+}
