@@ -64,18 +64,22 @@ int hello_check(const struct sr_message *hello, int body_fd, char *error, size_t
 
 struct hello_texts {
 	struct sr_hello_body body;
-	char *text; /* all three */
+	char *text; /* all of them */
 	const char *trace_dir, *schema, *extra;
+	struct iovec own[SR_FACTS];
 	char dir[PATH_MAX]; /* absolute */
 };
 
 static int read_texts(struct hello_texts *t, int fd)
 {
 	uint64_t size;
+	char *at;
 
 	if (pread(fd, &t->body, sizeof(t->body), 0) != sizeof(t->body))
 		return -EPROTO;
 	size = (uint64_t)t->body.trace_dir_size + t->body.schema_size + t->body.extra_size;
+	for (int i = 0; i < SR_FACTS; i++)
+		size += t->body.fact_sizes[i];
 	if (size > SR_HELLO_MAX_TEXT || t->body.trace_dir_size >= PATH_MAX ||
 	    !t->body.trace_dir_size)
 		return -EPROTO;
@@ -87,6 +91,11 @@ static int read_texts(struct hello_texts *t, int fd)
 	t->trace_dir = t->text;
 	t->schema = t->trace_dir + t->body.trace_dir_size;
 	t->extra = t->schema + t->body.schema_size;
+	at = t->text + t->body.trace_dir_size + t->body.schema_size + t->body.extra_size;
+	for (int i = 0; i < SR_FACTS; i++) {
+		t->own[i] = (struct iovec){at, t->body.fact_sizes[i]};
+		at += t->own[i].iov_len;
+	}
 	return 0;
 }
 
@@ -126,6 +135,7 @@ static int describe(struct rank_claim *c, pid_t pid, const struct sr_message *he
 	    .id = hello->process,
 	    .extra = t->extra,
 	    .extra_size = t->body.extra_size,
+	    .own = t->own,
 	    .steps = steps,
 	};
 

@@ -8,6 +8,7 @@
 #include "logd/base/page.h"
 #include "logd/ring/client.h"
 #include "logd/ring/client_private.h"
+#include "logd/ring/own_facts.h"
 #include "logd/ring/place.h"
 
 /* ---- sentences, without stdio ---- */
@@ -189,12 +190,13 @@ int sr_client_make_hello(struct sr_client *c, const struct sr_hello *h)
 	    .schema_size = (uint32_t)h->schema_size,
 	    .extra_size = h->extra_json ? (uint32_t)strlen(h->extra_json) : 0,
 	};
-	struct iovec texts[] = {
+	struct iovec texts[4 + SR_FACTS] = {
 	    {&body, sizeof(body)},
 	    {(void *)h->trace_dir, body.trace_dir_size},
 	    {(void *)h->schema, body.schema_size},
 	    {(void *)h->extra_json, body.extra_size},
 	};
+	struct sr_own_facts facts;
 	long ret;
 
 	sr_message_init(&c->hello, SR_MSG_HELLO);
@@ -217,7 +219,13 @@ int sr_client_make_hello(struct sr_client *c, const struct sr_hello *h)
 	ret = sr_sys_getrandom(c->hello.process, sizeof(c->hello.process));
 	if (ret != sizeof(c->hello.process))
 		return ret < 0 ? (int)ret : -EIO;
-	c->hello_fd = sr_request_memfd(texts, 4, c->path);
+	sr_own_facts_read(&facts);
+	for (int i = 0; i < SR_FACTS; i++) {
+		texts[4 + i] = facts.texts[i];
+		body.fact_sizes[i] = (uint32_t)facts.texts[i].iov_len;
+	}
+	c->hello_fd = sr_request_memfd(texts, 4 + SR_FACTS, c->path);
+	sr_own_facts_free(&facts);
 	return c->hello_fd < 0 ? c->hello_fd : 0;
 }
 

@@ -15,7 +15,7 @@
 
 #define SR_PROTOCOL_MAGIC   0x736c6f67u /* "slog" */
 /* Another one with each change here, and with each new record: a daemon decodes what it writes. */
-#define SR_PROTOCOL_VERSION 12u
+#define SR_PROTOCOL_VERSION 13u
 #define SR_PROCESS_ID_BYTES 16
 #define SR_SESSION_BYTES    16
 
@@ -132,11 +132,21 @@ struct sr_image_origin {
 	uint64_t sns; /* the SNs of its threads go on after this one; CHILD: that of the fork */
 };
 
-/* In HELLO's memfd, followed by the three texts, not 0-terminated. */
+/* What a process has read of itself in /proc (own_facts.h). */
+enum sr_fact {
+	SR_FACT_EXECUTABLE,  /* its path */
+	SR_FACT_DIRECTORY,   /* the path of the current one */
+	SR_FACT_ENVIRONMENT, /* as environ(5) has it */
+	SR_FACT_MAPS,
+	SR_FACTS
+};
+
+/* In HELLO's memfd, followed by the texts in this order, not 0-terminated. */
 struct sr_hello_body {
 	uint32_t trace_dir_size;
 	uint32_t schema_size;
 	uint32_t extra_size;
+	uint32_t fact_sizes[SR_FACTS]; /* 0: the daemon reads it itself */
 	uint32_t reserved;
 };
 

@@ -37,22 +37,27 @@ json_t *process_bytes(const char *bytes, size_t size)
 
 /* ---- files in /proc/PID ---- */
 
-static json_t *proc_link(pid_t pid, const char *file)
+static bool has_own(const struct process_facts *f, enum sr_fact which)
+{
+	return f->own && f->own[which].iov_len;
+}
+
+static json_t *proc_link(const struct process_facts *f, enum sr_fact which, const char *file)
 {
 	char name[64], target[PATH_MAX];
 	ssize_t n;
 
-	proc_name(name, sizeof(name), pid, file);
+	if (has_own(f, which))
+		return process_bytes(f->own[which].iov_base, f->own[which].iov_len);
+	proc_name(name, sizeof(name), f->pid, file);
 	n = readlink(name, target, sizeof(target));
 	return n < 0 ? json_null() : process_bytes(target, (size_t)n);
 }
 
 /* A list of 0-terminated strings. */
-static json_t *proc_strings(pid_t pid, const char *file)
+static json_t *strings(const char *text, size_t size)
 {
 	json_t *list = json_array();
-	size_t size = 0;
-	char *text = proc_read(pid, file, &size);
 
 	for (size_t at = 0; text && at < size;) {
 		size_t length = strnlen(text + at, size - at);
@@ -60,8 +65,24 @@ static json_t *proc_strings(pid_t pid, const char *file)
 		json_array_append_new(list, process_bytes(text + at, length));
 		at += length + 1;
 	}
+	return list;
+}
+
+static json_t *proc_strings(pid_t pid, const char *file)
+{
+	size_t size = 0;
+	char *text = proc_read(pid, file, &size);
+	json_t *list = strings(text, size);
+
 	free(text);
 	return list;
+}
+
+static json_t *environment(const struct process_facts *f)
+{
+	if (has_own(f, SR_FACT_ENVIRONMENT))
+		return strings(f->own[SR_FACT_ENVIRONMENT].iov_base, f->own[SR_FACT_ENVIRONMENT].iov_len);
+	return proc_strings(f->pid, "environ");
 }
 
 /* ---- mapped files ---- */
@@ -143,13 +164,20 @@ static json_t *new_object(pid_t pid, const struct mapping *m)
 	return object;
 }
 
+static char *read_maps(const struct process_facts *f, size_t *size)
+{
+	if (has_own(f, SR_FACT_MAPS))
+		return strndup(f->own[SR_FACT_MAPS].iov_base, f->own[SR_FACT_MAPS].iov_len);
+	return proc_read(f->pid, "maps", size);
+}
+
 /* Mappings of one file stand next to each other in maps. */
 static json_t *mapped_objects(const struct process_facts *f)
 {
 	pid_t pid = f->pid;
 	json_t *list = json_array(), *object = NULL;
 	size_t size = 0;
-	char *maps = proc_read(pid, "maps", &size), *rest = maps, *line;
+	char *maps = read_maps(f, &size), *rest = maps, *line;
 	const char *path = "";
 	struct mapping m;
 
@@ -244,10 +272,10 @@ json_t *process_describe(const struct process_facts *f, char *error, size_t erro
 			    json_integer((json_int_t)process_start_ticks(f->pid)));
 	json_object_set_new(p, "started", now_text());
 	add_host(p);
-	json_object_set_new(p, "executable", proc_link(f->pid, "exe"));
-	json_object_set_new(p, "directory", proc_link(f->pid, "cwd"));
+	json_object_set_new(p, "executable", proc_link(f, SR_FACT_EXECUTABLE, "exe"));
+	json_object_set_new(p, "directory", proc_link(f, SR_FACT_DIRECTORY, "cwd"));
 	json_object_set_new(p, "arguments", proc_strings(f->pid, "cmdline"));
-	json_object_set_new(p, "environment", proc_strings(f->pid, "environ"));
+	json_object_set_new(p, "environment", environment(f));
 	json_object_set_new(p, "objects", mapped_objects(f));
 	json_object_set_new(p, "extra", extra);
 	return p;

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "logd/ring/protocol.h"
 
@@ -26,6 +27,7 @@ struct process_facts {
 	size_t extra_size;
 	const struct sr_image_origin *image;  /* NULL: the first one of its rank */
 	const struct sr_image_origin *parent; /* NULL: no recorded process has forked it */
+	const struct iovec *own; /* of each enum sr_fact what the process has read itself; of size 0: it is read here */
 	_Atomic unsigned int *steps; /* grows with each file that was read; or NULL */
 };
 

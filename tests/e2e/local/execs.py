@@ -33,11 +33,11 @@ def normal(text):
     return re.sub(rb"process \d+ at [\d.]+", b"", text)
 
 
-def record(place, name, command, **settings):
+def record(place, name, command, within=(), **settings):
     """The trace, and what run() returns."""
     trace = os.path.join(place, name + ".srec")
     shutil.rmtree(trace, ignore_errors=True)
-    return trace, run([SREPLAY, "record", "--from-start", "-o", trace, "--"] + command, SECONDS, cwd=place,
+    return trace, run([*within, SREPLAY, "record", "--from-start", "-o", trace, "--"] + command, SECONDS, cwd=place,
                       env=environment(**settings))
 
 
@@ -227,10 +227,12 @@ def as_another_user(tap, place):
     if os.geteuid():
         return
     command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "setpriv", "--no-new-privs", "id", "-u"]
-    trace, recorded = record(place, "user", command)
-    status, out, err = replay(trace, 0)
-    tap.ok(recorded[:2] == (0, b"65534\n") and (status, out) == recorded[:2] and "in 4 images, 0 divergences: exact" in err,
-           "what a process executes when it has become another user", "%s %s" % (recorded, err))
+    for what, within in ("", []), (", of which the daemon may see nothing", ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]):
+        socket = os.path.join(place, "user%d.sock" % bool(within))
+        trace, recorded = record(place, "user", command, within, SREPLAY_SOCKET=socket)
+        status, out, err = replay(trace, 0)
+        tap.ok(recorded[:2] == (0, b"65534\n") and (status, out) == recorded[:2] and "in 4 images, 0 divergences: exact" in err,
+               "what a process executes when it has become another user" + what, "%s %s" % (recorded, err))
 
 
 def collected(tap, place):
