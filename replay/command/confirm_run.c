@@ -18,6 +18,7 @@
 #include "replay/command/command.h"
 #include "replay/command/overlay.h"
 #include "replay/command/record_daemon.h"
+#include "replay/host/start/installed.h"
 #include "shim/core/setting.h"
 
 bool sr_confirming_begin(struct sr_confirming *x)
@@ -102,7 +103,7 @@ execute(const struct sr_confirming *x, const struct sr_confirm_outcome *o, const
 	setenv(sr_setting_variable(SR_SETTING_TRACE), o->trace, 1);
 	dup2(out, STDOUT_FILENO);
 	dup2(out, STDERR_FILENO);
-	execv("/proc/self/exe", all);
+	execv(sr_installed_self(), all);
 	_exit(SR_EXIT_FAILED);
 }
 

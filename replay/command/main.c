@@ -8,6 +8,7 @@
 #include "logd/base/recorder_mark.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
+#include "replay/host/start/installed.h"
 #include "replay/host/start/launch.h"
 #include "replay/print/terminal.h"
 
@@ -81,6 +82,7 @@ int main(int argc, char **argv)
 	char name[64];
 
 	argp_err_exit_status = SR_EXIT_FAILED;
+	sr_installed_self();
 	sr_terminal_guard(&stderr);
 	if (argc < 2) {
 		usage(stderr);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "replay/command/command.h"
+#include "replay/host/start/mounts.h"
 
 #define PLACES 512
 
@@ -242,7 +243,7 @@ static bool uncover(const struct sr_live *live, const int fds[])
 
 static bool cover_all(struct overlay *o, const char *upper, const char *directory)
 {
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+	if (!sr_mounts_make_private())
 		return refuse("mount");
 	if (!find_places(o))
 		return refuse("/proc/self/mountinfo");

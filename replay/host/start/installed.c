@@ -11,17 +11,25 @@
 
 #include "replay/print/say.h"
 
+const char *sr_installed_self(void)
+{
+	static char self[PATH_MAX];
+
+	if (!self[0] && readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		self[0] = '\0';
+	return self;
+}
+
 static bool find(char *path, size_t size, const char *what, const char *const places[])
 {
 	char self[PATH_MAX], candidate[2 * PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	const char *dir;
 
-	if (n < 0) {
+	if (!sr_installed_self()[0]) {
 		sr_fail("cannot read /proc/self/exe: %s", strerror(errno));
 		return false;
 	}
-	self[n] = '\0';
+	snprintf(self, sizeof(self), "%s", sr_installed_self());
 	dir = dirname(self);
 	for (size_t i = 0; places[i]; i++) {
 		char real[PATH_MAX];

@@ -116,18 +116,16 @@ static const char *const start_words[] = {"replay-start", NULL};
 
 static void put_start_words(char **argv, const struct sr_launch *l)
 {
-	static char self[PATH_MAX], trace[PATH_MAX], rank[16], limit[24], lowest[16], sandbox[16],
+	static char trace[PATH_MAX], rank[16], limit[24], lowest[16], sandbox[16],
 	    image[16];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	if (n < 0 || !realpath(l->trace, trace)) {
-		sr_fail("cannot tell where %s and sreplay are: %s", l->trace, strerror(errno));
+	if (!realpath(l->trace, trace)) {
+		sr_fail("cannot tell where %s is: %s", l->trace, strerror(errno));
 		_exit(SR_REPLAY_EXIT_FAILED);
 	}
-	self[n] = '\0';
 	snprintf(rank, sizeof(rank), "%d", l->rank);
 	snprintf(limit, sizeof(limit), "%lu", l->open_files);
-	argv[0] = self;
+	argv[0] = (char *)sr_installed_self();
 	argv[1] = (char *)start_words[0];
 	argv[2] = trace;
 	argv[3] = rank;
@@ -195,12 +193,12 @@ static pid_t start_debugged(const struct sr_launch *l)
 
 static void __attribute__((noreturn)) run_gdb(const struct sr_launch *l)
 {
-	static char script[PATH_MAX], self[PATH_MAX], shown[PATH_MAX];
+	static char script[PATH_MAX], shown[PATH_MAX];
 	char *const own[] = {"gdb", "-q", "-x", script};
 	size_t n = count(l->tool->arguments), at = sizeof(own) / sizeof(own[0]);
 	char **argv = calloc(at + n + 1, sizeof(*argv)), pid[16];
 
-	if (!argv || !sr_find_gdb_commands(script, sizeof(script)) || readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+	if (!argv || !sr_find_gdb_commands(script, sizeof(script)))
 		_exit(SR_REPLAY_EXIT_FAILED);
 	memcpy(argv, own, sizeof(own));
 	if (n)
@@ -208,7 +206,7 @@ static void __attribute__((noreturn)) run_gdb(const struct sr_launch *l)
 	snprintf(pid, sizeof(pid), "%d", (int)start_debugged(l));
 	/* For the gdb commands; the program gets the recorded environment. */
 	setenv("SREPLAY_GDB_PROCESS", pid, 1);
-	setenv("SREPLAY_GDB_COMMAND", self, 1);
+	setenv("SREPLAY_GDB_COMMAND", sr_installed_self(), 1);
 	setenv("SREPLAY_GDB_TRACE", realpath(l->shown_trace, shown) ? shown : l->shown_trace, 1);
 	setenv("SREPLAY_GDB_RANK", l->shown_rank, 1);
 	run(argv);

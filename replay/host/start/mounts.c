@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/host/start/mounts.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MOST 1024
@@ -105,4 +107,39 @@ bool sr_mounts_put_back(const struct sr_mounts *m, const char *directory)
 			return false;
 	}
 	return true;
+}
+
+/* Goes to the root of the mount namespace, from below another one. */
+static bool leave_root(int root)
+{
+	struct stat here, above;
+
+	if (chroot("/proc") || fchdir(root))
+		return false;
+	do
+		if (stat(".", &here) || chdir("..") || stat(".", &above))
+			return false;
+	while (here.st_ino != above.st_ino || here.st_dev != above.st_dev);
+	return !chroot(".");
+}
+
+/* In a chroot, whose root need not be a mount. */
+static bool make_all_private_from_above(void)
+{
+	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), error;
+	bool done = root >= 0 && here >= 0 && leave_root(root) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+
+	error = errno;
+	done = root >= 0 && here >= 0 && !fchdir(root) && !chroot(".") && !fchdir(here) && done;
+	if (root >= 0)
+		close(root);
+	if (here >= 0)
+		close(here);
+	errno = error;
+	return done;
+}
+
+bool sr_mounts_make_private(void)
+{
+	return !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) || (errno == EINVAL && make_all_private_from_above());
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mounts.h: what is mounted in a directory, over which something else is to be mounted.
+ * mounts.h: the mounts of a namespace that a process has made for itself.
  *
  * A mount hides what is mounted below it: a trace, the program's directory, a file of a container's.  These are opened before, and
  * put in their places again on what hides them.
  *
- * In the child that becomes the program, in a mount namespace of its own.
+ * In a child that becomes another program.
  */
 #ifndef REPLAY_HOST_START_MOUNTS_H
 #define REPLAY_HOST_START_MOUNTS_H
@@ -13,6 +13,9 @@
 #include <stdbool.h>
 
 struct sr_mounts;
+
+/* What is mounted in this namespace is seen in no other one.  False: errno says why. */
+bool sr_mounts_make_private(void);
 
 /* All of this namespace; sr_mounts_close() frees them.  NULL: errno says why. */
 struct sr_mounts *sr_mounts_open(void);

@@ -223,45 +223,9 @@ static bool enter_user_namespace(void)
 	       write_text("/proc/self/uid_map", users) && write_text("/proc/self/gid_map", groups);
 }
 
-/* Goes to the root of the mount namespace, from below another one. */
-static bool leave_root(int root)
-{
-	struct stat here, above;
-
-	if (chroot("/proc") || fchdir(root))
-		return false;
-	do
-		if (stat(".", &here) || chdir("..") || stat(".", &above))
-			return false;
-	while (here.st_ino != above.st_ino || here.st_dev != above.st_dev);
-	return !chroot(".");
-}
-
-/* In a chroot, whose root need not be a mount. */
-static bool make_all_private_from_above(void)
-{
-	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), error;
-	bool done = root >= 0 && here >= 0 && leave_root(root) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
-
-	error = errno;
-	done = root >= 0 && here >= 0 && !fchdir(root) && !chroot(".") && !fchdir(here) && done;
-	if (root >= 0)
-		close(root);
-	if (here >= 0)
-		close(here);
-	errno = error;
-	return done;
-}
-
-/* What is mounted in this namespace is seen in no other one. */
-static bool make_mounts_private(void)
-{
-	return !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) || (errno == EINVAL && make_all_private_from_above());
-}
-
 static bool enter_namespace(void)
 {
-	if ((unshare(CLONE_NEWNS) && !enter_user_namespace()) || !make_mounts_private())
+	if ((unshare(CLONE_NEWNS) && !enter_user_namespace()) || !sr_mounts_make_private())
 		return !sr_fail("the packed files cannot be put in their places, which takes a mount "
 				"namespace (%s): allow user namespaces, or install the recorded files",
 				strerror(errno));
@@ -270,133 +234,158 @@ static bool enter_namespace(void)
 	return true;
 }
 
-/* Names with colons and commas would be options, so the directories are given by descriptors. */
-static bool lay_over(int packed, int directory, const char *path, const struct sr_mounts *mounts)
+/* A directory that is laid over. */
+struct place {
+	char directory[PATH_MAX]; /* ends with a slash */
+	bool has_packed;          /* files of its own; else only directories below it that this machine lacks */
+	int at;                   /* as it was, or -1: this machine lacks it */
+};
+
+/*
+ * All of them once, with room for what is added.  Shorter ones come before longer ones: what is laid over a directory hides what has
+ * been laid over those in it.
+ */
+struct places {
+	struct place *all;
+	size_t n;
+};
+
+static bool add_place(struct places *p, const char *directory, size_t length, bool has_packed)
 {
-	char options[96];
+	struct place *new = &p->all[p->n];
 
-	snprintf(options, sizeof(options), "lowerdir=/proc/self/fd/%d:/proc/self/fd/%d", packed,
-		 directory);
-	return !mount("sreplay", path, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options) && sr_mounts_put_back(mounts, path);
-}
-
-/* The machine lacks the directory: what the trace has of it lies over the nearest one above that is there. */
-static void make_missing(const char *trace, const char *path, const struct sr_mounts *mounts)
-{
-	char above[PATH_MAX], tree[2 * PATH_MAX];
-	int from, at = -1;
-
-	snprintf(above, sizeof(above), "%.*s", (int)(name_of(path) - path - 1), path);
-	if (!access(above, F_OK))
-		return;
-	while (at < 0 && above[0]) {
-		*strrchr(above, '/') = '\0';
-		at = above[0] ? open(above, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-	}
-	snprintf(tree, sizeof(tree), "%s/" TREE "%s", trace, above);
-	from = at < 0 ? -1 : open(tree, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	/* If it fails, the directory is missing: put_in_place() says so. */
-	if (at >= 0 && from >= 0)
-		lay_over(from, at, above, mounts);
-	if (at >= 0)
-		close(at);
-	if (from >= 0)
-		close(from);
-}
-
-/* at: the directory as it was, or -errno. */
-static bool put_in_place(const char *trace, const char *path, int at, const struct sr_mounts *mounts)
-{
-	char name[64], packed[PATH_MAX], directory[PATH_MAX];
-	int from;
-	bool done;
-
-	sr_packed_directory(path, name, sizeof(name));
-	snprintf(packed, sizeof(packed), "%s/%s", trace, name);
-	snprintf(directory, sizeof(directory), "%.*s", (int)(name_of(path) - path), path);
-	if (at < 0)
-		return !sr_fail("%s, where the recorded program had %s, cannot be entered (%s): make "
-				"an empty directory there",
-				directory, name_of(path), strerror(-at));
-	from = open(packed, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	done = from >= 0 && lay_over(from, at, directory, mounts);
-	if (!done)
-		sr_fail("the packed files cannot be laid over %s: %s", directory, strerror(errno));
-	if (from >= 0)
-		close(from);
-	return done;
-}
-
-static bool are_in_one_directory(const char *a, const char *b)
-{
-	size_t length = (size_t)(name_of(a) - a);
-
-	return length == (size_t)(name_of(b) - b) && !strncmp(a, b, length);
-}
-
-static int compare_directories(const void *a, const void *b)
-{
-	const char *one = *(char *const *)a, *other = *(char *const *)b;
-
-	return (int)(name_of(one) - one) - (int)(name_of(other) - other);
-}
-
-/* Keeps the first path of each directory, shorter ones before longer ones.  How many. */
-static size_t keep_directories(char **paths)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; paths[i]; i++) {
-		bool is_new = true;
-
-		for (size_t k = 0; k < n; k++)
-			is_new &= !are_in_one_directory(paths[k], paths[i]);
-		if (is_new) {
-			char *first = paths[n];
-
-			paths[n++] = paths[i];
-			paths[i] = first;
+	for (size_t i = 0; i < p->n; i++) {
+		if (strlen(p->all[i].directory) == length && !strncmp(p->all[i].directory, directory, length)) {
+			p->all[i].has_packed |= has_packed;
+			return true;
 		}
 	}
-	qsort(paths, n, sizeof(*paths), compare_directories);
-	return n;
+	if (length >= sizeof(new->directory))
+		return false;
+	memcpy(new->directory, directory, length);
+	new->directory[length] = '\0';
+	new->has_packed = has_packed;
+	new->at = open(new->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (new->at < 0 && errno != ENOENT)
+		return !sr_fail("%s, where the recorded program had files, cannot be entered: %s", new->directory, strerror(errno));
+	p->n++;
+	return true;
 }
 
-static int open_directory(const char *path)
+/* The nearest directory above one that this machine lacks; 0: that is the root, over which nothing can be laid. */
+static size_t find_above(const char *directory)
 {
-	char directory[PATH_MAX];
-	int fd;
+	char above[PATH_MAX];
+	size_t length = strlen(directory);
 
-	snprintf(directory, sizeof(directory), "%.*s", (int)(name_of(path) - path), path);
-	fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	memcpy(above, directory, length + 1);
+	while (length > 1 && access(above, F_OK)) {
+		do
+			length--;
+		while (above[length - 1] != '/');
+		above[length] = '\0';
+	}
+	return length > 1 ? length : 0;
+}
+
+static bool add_missing(struct places *p, const struct place *missing)
+{
+	size_t length = find_above(missing->directory);
+
+	return length ? add_place(p, missing->directory, length, false)
+		      : !sr_fail("%s, where the recorded program had files, is missing here: make an empty directory there", missing->directory);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *one = a, *other = b;
+
+	return (int)strlen(one->directory) - (int)strlen(other->directory);
+}
+
+static bool find_places(struct places *p, char **paths)
+{
+	size_t n = 0;
+	bool done = true;
+
+	while (paths[n])
+		n++;
+	p->n = 0;
+	p->all = calloc(2 * n + 1, sizeof(*p->all));
+	for (size_t i = 0; i < n && p->all && done; i++)
+		done = add_place(p, paths[i], (size_t)(name_of(paths[i]) - paths[i]), true);
+	n = p->n;
+	for (size_t i = 0; i < n && done; i++)
+		done = p->all[i].at >= 0 || add_missing(p, &p->all[i]);
+	qsort(p->all, p->n, sizeof(*p->all), compare_places);
+	return p->all && done;
+}
+
+static void close_places(struct places *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->all[i].at >= 0)
+			close(p->all[i].at);
+	free(p->all);
+}
+
+/* What the trace has: the files of the directory, or the tree of all directories. */
+static int open_packed(const char *trace, const char *directory, bool tree)
+{
+	char name[64], path[2 * PATH_MAX + 64];
+
+	sr_packed_directory(directory, name, sizeof(name));
+	if (tree)
+		snprintf(path, sizeof(path), "%s/" TREE "%.*s", trace, (int)strlen(directory) - 1, directory);
+	else
+		snprintf(path, sizeof(path), "%s/%s", trace, name);
+	return open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 /*
- * What is laid over a directory hides what has been laid over those in it, so these come later.  All are opened before: overlays on
- * overlays may not be more than two.
+ * Names with colons and commas would be options, so the directories are given by descriptors.  None of them is an overlay of ours:
+ * in a container one on one on another would be too many for the kernel.
  */
+static bool mount_layers(const int layers[3], const char *directory)
+{
+	char options[128] = "lowerdir";
+	size_t length = strlen(options);
+
+	for (int i = 0; i < 3; i++)
+		if (layers[i] >= 0)
+			length += (size_t)snprintf(options + length, sizeof(options) - length, "%c/proc/self/fd/%d",
+						   options[length - 1] == 'r' ? '=' : ':', layers[i]);
+	return !mount("sreplay", directory, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options);
+}
+
+static bool lay_over(const char *trace, const struct place *p, const struct sr_mounts *mounts)
+{
+	int packed = p->has_packed ? open_packed(trace, p->directory, false) : -1, tree = open_packed(trace, p->directory, true);
+	bool done = mount_layers((const int[]){packed, p->at, tree}, p->directory) && sr_mounts_put_back(mounts, p->directory);
+
+	if (!done)
+		sr_fail("the packed files cannot be laid over %s: %s", p->directory, strerror(errno));
+	if (packed >= 0)
+		close(packed);
+	if (tree >= 0)
+		close(tree);
+	return done;
+}
+
+/* All are opened before the first one is laid over, which may hide others. */
 static bool put_all_in_place(const char *trace, char **paths)
 {
-	const size_t n = keep_directories(paths);
 	struct sr_mounts *mounts = sr_mounts_open();
-	int *at = mounts ? calloc(n + 1, sizeof(*at)) : NULL;
-	bool done = at != NULL;
+	struct places p;
+	bool done = find_places(&p, paths);
 
 	if (!mounts)
 		sr_fail("the packed files cannot be put in their places: /proc/self/mountinfo: %s", strerror(errno));
-	for (size_t i = 0; i < n && at; i++)
-		make_missing(trace, paths[i], mounts);
-	for (size_t i = 0; i < n && at; i++)
-		at[i] = open_directory(paths[i]);
-	for (size_t i = 0; i < n && at; i++) {
-		done = done && put_in_place(trace, paths[i], at[i], mounts);
-		if (at[i] >= 0)
-			close(at[i]);
-	}
-	free(at);
+	for (size_t i = 0; i < p.n && mounts && done; i++)
+		done = lay_over(trace, &p.all[i], mounts);
+	close_places(&p);
 	sr_mounts_close(mounts);
-	return done;
+	return done && mounts;
 }
 
 bool sr_packed_enter(const char *trace, const json_t *process)

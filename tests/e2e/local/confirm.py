@@ -11,7 +11,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, fresh, run, run_functions, some
+from harness import BUILD, IN_CHROOT, SREPLAY, fresh, run, run_functions, some
 
 PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SOFTDEV = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "ci", "softdev")
@@ -141,7 +141,7 @@ def wrapped(tap, directory):
         print("# the owner was overtaken (local/races); recorded again", flush=True)
         trace, races = find_wrapped(directory)
     reads = [a for r in races for a in r["accesses"] if a["kind"] == "read"]
-    tap.ok(len(races) >= 2 and len({a["stack"] for a in reads}) == 2 and len({a["site"] for a in reads}) == 1,
+    tap.ok(len(races) >= 2 and len({a["stack"] for a in reads}) == 2 and len({a["code"] for a in reads}) == 1,
            "knapsack race: two races", races)
     status, found, err = confirm(directory, trace, "knapsack race 6 40 100", 4, "--race", str(races[0]["id"]))
     tap.ok(status == 1 and is_forced(found[0]), "one of them is confirmed", "%s %s\n%s" % (status, err, json.dumps(found, indent=1)))
@@ -207,5 +207,15 @@ def beside_chroot(tap, directory):
     tap.ok(status == 1, "a race is confirmed beside a chroot with a /sys of its own", "%s %s" % (status, err))
 
 
+def inside_chroot(tap, directory):
+    """A process with mounts of its own knows its executable by the path outside."""
+    if run(IN_CHROOT + [fresh(os.path.join(directory, "chroot")), "true"], 10)[0]:
+        return
+    trace, _ = find(directory, "steal racing 2", 2)
+    status, _, err = run(IN_CHROOT + [fresh(os.path.join(directory, "chroot")), SOFTDEV, "--", SREPLAY, "confirm", trace, "--"] +
+                         job(fresh(os.path.join(directory, "out")), ["steal", "racing", "2"], 2, trace), SECONDS)
+    tap.ok(status == 1, "a race is confirmed inside a chroot", "%s %s" % (status, err))
+
+
 if __name__ == "__main__":
-    run_functions([beside_chroot, steal, kinds, instructions, wrapped, ordered, failures, reasons])
+    run_functions([beside_chroot, inside_chroot, steal, kinds, instructions, wrapped, ordered, failures, reasons])

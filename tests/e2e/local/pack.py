@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, read, run
+from harness import BUILD, IN_CHROOT, SREPLAY, Tap, read, run
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "random_program")
 MAPS_LATER = os.path.join(os.path.realpath(BUILD), "tests", "programs", "maps_later")
@@ -170,27 +170,15 @@ def after_installations(tap, place):
     tap.ok(" exact" in err and not recorded[0] and (status, out) == recorded[:2], "so does what was mapped after a library was loaded", err)
 
 
-IN_CHROOT = """
-cd "$1" && shift && mkdir root || exit
-for name in /*; do
-    if [ -h "$name" ]; then cp -P "$name" root/
-    elif [ -d "$name" ]; then mkdir "root$name" && mount --rbind "$name" "root$name" || exit
-    fi
-done
-exec chroot root "$@"
-"""
-
-
 def in_a_chroot(tap, i, place):
     """Whose root is no mount."""
-    within = ["unshare", "-m", "sh", "-c", IN_CHROOT, "sh"]
-    if subprocess.run(within + [tempfile.mkdtemp(dir=place), "true"], capture_output=True).returncode:
+    if subprocess.run(IN_CHROOT + [tempfile.mkdtemp(dir=place), "true"], capture_output=True).returncode:
         print("# no chroot here")
         return
     i.restore()
     changed_library(i)
     for options, what in (["--no-sandbox"], "without a sandbox"), ([], "in one"):
-        replayed = run(within + [tempfile.mkdtemp(dir=place), SREPLAY, "replay", "--timeout", "20", *options, i.trace], 60)
+        replayed = run(IN_CHROOT + [tempfile.mkdtemp(dir=place), SREPLAY, "replay", "--timeout", "20", *options, i.trace], 60)
         tap.ok(i.is_exact(replayed), "changed library: exact in a chroot, " + what, str(replayed))
     i.restore()
 
@@ -251,24 +239,37 @@ def inputs(tap, place):
 LOADS = "import ctypes, sys; print([ctypes.CDLL(path).only_in_the_module() for path in sys.argv[1:]])"
 
 
+# Its own files are an overlay, as a container's are.
+OVERLAID = 'mount -t overlay overlay -o "lowerdir=$1:$0" "$1" && shift && exec "$@"'
+
+
 def loaded_later(tap, place):
     """By dlopen: small ones, by a link that leads to another directory, on a machine that has none of the directories."""
     trace, libraries = os.path.join(place, "loads.srec"), os.path.join(place, "machine", "libraries")
     module = os.path.join(os.path.dirname(PROGRAM), "lookups_module.so")
-    plain, link, real = (os.path.join(libraries, name) for name in ("plain/one.so", "plain/two.so", "versions/two/two.so.1"))
-    for path in (plain, real):
+    above, plain, link, real = (os.path.join(libraries, name) for name in ("above.so", "plain/one.so", "plain/two.so", "versions/two/two.so.1"))
+    for path in (above, plain, real):
         os.makedirs(os.path.dirname(path))
         shutil.copy(module, path)
     os.symlink(real, link)
-    recorded = run([SREPLAY, "record", "--from-start", "-o", trace, "--", sys.executable, "-c", LOADS, plain, link], 60)
+    recorded = run([SREPLAY, "record", "--from-start", "-o", trace, "--", sys.executable, "-c", LOADS, above, plain, link], 60)
     status, _, err = pack(trace)
-    tap.ok(recorded[0] == status == 0 and recorded[1] == b"[1, 1]\n", "libraries that a program loads are packed", (recorded, err))
+    tap.ok(recorded[0] == status == 0 and recorded[1] == b"[1, 1, 1]\n", "libraries that a program loads are packed", (recorded, err))
     replayed = run([SREPLAY, "replay", trace], 60)
     tap.ok(replayed[:2] == recorded[:2] and SANDBOX not in replayed[2], "as long as they are there, these are used", replayed)
     shutil.rmtree(libraries)
     replayed = run([SREPLAY, "replay", trace], 60)
     tap.ok(replayed[:2] == recorded[:2] and " 0 divergences: exact" in replayed[2] and SANDBOX in replayed[2] and not os.path.exists(libraries),
            "without them and their directories: exact, in a sandbox", replayed)
+    within = ["unshare", "-m", "sh", "-c", OVERLAID, tempfile.mkdtemp(dir=place), os.path.dirname(libraries)]
+    if subprocess.run(within + ["true"], capture_output=True).returncode:
+        print("# no mounts here")
+    else:
+        replayed = run(within + [SREPLAY, "replay", trace], 60)
+        tap.ok(replayed[:2] == recorded[:2] and " 0 divergences: exact" in replayed[2], "... where files are an overlay already", replayed)
+    os.makedirs(os.path.join(libraries, "versions"))
+    replayed = run([SREPLAY, "replay", trace], 60)
+    tap.ok(replayed[:2] == recorded[:2] and " 0 divergences: exact" in replayed[2], "... where some directories are there", replayed)
 
 
 ELSEWHERE = """
