@@ -48,6 +48,7 @@ struct sr_stream {
 	uint32_t n_index;
 	uint32_t stride, since_indexed; /* frames between two entries; doubles when full */
 	struct sr_stream_totals totals;
+	struct sr_read_ahead *ahead; /* read_ahead.h; NULL: nothing has been read ahead */
 };
 
 /* Makes the stream's warning; returns code. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "logd/trace/read_ahead.h"
 #include "logd/trace/read_frames.h"
 #include "logd/trace/read_trace.h"
 #include "logd/trace/references.h"
@@ -128,9 +129,11 @@ static int next_entry(struct sr_stream *s)
 		if (s->broken || s->headless)
 			return s->broken;
 		if (s->frame_used == s->frame_bytes)
-			ret = sr_stream_load_frame(s);
+			ret = sr_read_ahead_take(s) ? 1 : sr_stream_load_frame(s);
 		if (ret <= 0)
 			return ret;
+		if (!s->frame_used)
+			sr_read_ahead_begin(s);
 		if (s->frame_used == s->frame_bytes) /* a frame without records */
 			continue;
 		r = (const struct sr_record *)(s->frame + s->frame_used);
@@ -435,6 +438,7 @@ void sr_stream_close(struct sr_stream *s)
 {
 	if (!s)
 		return;
+	sr_read_ahead_free(s);
 	if (s->fd >= 0)
 		close(s->fd);
 	free(s->stored);

@@ -147,6 +147,9 @@ bool sr_trace_is_kept(const json_t *notes, const json_t *file);
  */
 char *sr_trace_bytes(const json_t *string, size_t *size);
 
+/* From now on a thread of its own decodes the next frame of each stream while the one before it is read. */
+void sr_streams_read_ahead(void);
+
 /* Opens a stream, at its first record.  It must be closed before the trace. */
 int sr_stream_open(struct sr_stream **stream, struct sr_trace *t, int32_t rank, uint32_t thread,
 		   struct sr_error *err);

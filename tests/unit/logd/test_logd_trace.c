@@ -885,7 +885,8 @@ static void test_fifo_in_place_of_a_mapped_file_does_not_wait(void **state)
 	harness_end(&h);
 }
 
-int main(void)
+/* With an argument all that is read is read ahead by a thread. */
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_any_sequence_is_read_as_written),
@@ -907,5 +908,8 @@ int main(void)
 	    cmocka_unit_test(test_another_processes_stream_is_not_resumed),
 	};
 
+	(void)argv;
+	if (argc > 1)
+		sr_streams_read_ahead();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
