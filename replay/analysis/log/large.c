@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "replay/analysis/log/prefault.h"
 #include "replay/analysis/log/spill.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
@@ -73,6 +74,7 @@ static void *map(void *at, size_t bytes, bool is_fixed)
 		munmap(made, bytes);
 		return NULL;
 	}
+	sr_prefault(made, bytes);
 	return made;
 }
 
