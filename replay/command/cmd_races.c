@@ -15,6 +15,7 @@
 #include "replay/analysis/races/hooked.h"
 #include "replay/analysis/races/races.h"
 #include "replay/analysis/log/large.h"
+#include "replay/analysis/log/prefault.h"
 #include "replay/analysis/log/sizes.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
@@ -547,6 +548,10 @@ int sr_cmd_races(int argc, char **argv)
 	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
 	sr_large_limit(o.memory_mib << 20);
+	if (o.jobs > 1) {
+		sr_prefault_start();
+		sr_streams_read_ahead();
+	}
 	if (sr_trace_open(&t, o.common.dir, &err))
 		return sr_fail("%s", err.text);
 	status = leaves_out(t, o.common.dir) ? SR_EXIT_FAILED : find(&o, t);

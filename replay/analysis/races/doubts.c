@@ -161,6 +161,26 @@ struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r)
 	return d;
 }
 
+static void *make(void *run)
+{
+	return sr_race_doubts_new(run);
+}
+
+void sr_race_doubts_begin(struct sr_race_doubts_making *m, const struct sr_race_run *r)
+{
+	m->is_under_way = !pthread_create(&m->thread, NULL, make, (void *)r);
+}
+
+struct sr_race_doubts *sr_race_doubts_end(struct sr_race_doubts_making *m)
+{
+	void *made = NULL;
+
+	if (m->is_under_way)
+		pthread_join(m->thread, &made);
+	m->is_under_way = false;
+	return made;
+}
+
 void sr_race_doubts_free(struct sr_race_doubts *d)
 {
 	const struct sr_race_model *m = d ? &d->r->model : NULL;

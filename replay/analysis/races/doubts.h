@@ -7,6 +7,8 @@
 #ifndef REPLAY_ANALYSIS_RACES_DOUBTS_H
 #define REPLAY_ANALYSIS_RACES_DOUBTS_H
 
+#include <pthread.h>
+
 #include "replay/analysis/races/collect.h"
 
 struct sr_race_doubts;
@@ -26,6 +28,18 @@ struct sr_race_entry {
 
 /* NULL: no memory. */
 struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r);
+
+/* The same by a thread of its own. */
+struct sr_race_doubts_making {
+	pthread_t thread;
+	bool is_under_way;
+};
+
+/* Until the end the run's model must not change.  If there can be no thread, nothing is made. */
+void sr_race_doubts_begin(struct sr_race_doubts_making *m, const struct sr_race_run *r);
+/* NULL: none was under way, or there was no memory. */
+struct sr_race_doubts *sr_race_doubts_end(struct sr_race_doubts_making *m);
+
 void sr_race_doubts_free(struct sr_race_doubts *d);
 
 /*

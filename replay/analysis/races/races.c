@@ -35,6 +35,7 @@ struct finding {
 	uint32_t *examined; /* by race */
 	size_t examined_room;
 	struct sr_race_doubts *doubts; /* NULL: nothing has been asked yet */
+	struct sr_race_doubts_making making;
 	struct sr_race_pairs pairs; /* found */
 	struct sr_keymap known; /* these by both accesses, once they are asked for: is it doubtful? */
 };
@@ -104,9 +105,11 @@ static bool is_benign(const struct sr_race_run *run, const struct sr_race *r)
 	return false;
 }
 
-/* Made for the first question: for most traces there is none.  NULL: no memory. */
+/* Made for the first question, for most traces there is none, or by a thread of its own.  NULL: no memory. */
 static struct sr_race_doubts *doubts_of(struct finding *f)
 {
+	if (!f->doubts)
+		f->doubts = sr_race_doubts_end(&f->making);
 	if (!f->doubts)
 		f->doubts = sr_race_doubts_new(&f->r->run);
 	return f->doubts;
@@ -525,9 +528,13 @@ static int search(struct sr_races *r)
 	if (r->how.predict == SR_PREDICT_LOCKSET)
 		sweep.ordered = take_ordered;
 	sr_model_sort(&r->run.model);
+	if (r->how.threads > 1)
+		sr_race_doubts_begin(&f.making, &r->run);
 	ret = sr_race_find_polls(&r->run.model, stack_of, r);
 	if (!ret)
 		ret = sr_sweep(&r->run.model, &sweep);
+	if (!f.doubts)
+		f.doubts = sr_race_doubts_end(&f.making); /* the model changes again */
 	if (!ret)
 		sr_races_explain_changes(r);
 	if (!ret)
