@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "logd/base/opcodes.h"
@@ -190,14 +192,56 @@ static void load_own(struct sr_log_kinds *k)
 	}
 }
 
+/* Another build's schema that was parsed last: a trace has the same one for each rank, and each pass over a rank asks for it. */
+static struct {
+	pthread_mutex_t lock;
+	char *text; /* NULL: none was */
+	size_t size;
+	struct sr_log_kinds kinds;
+} parsed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool recall(struct sr_log_kinds *k, const char *text, size_t size)
+{
+	bool is_same;
+
+	pthread_mutex_lock(&parsed.lock);
+	is_same = parsed.text && size == parsed.size && !memcmp(text, parsed.text, size);
+	if (is_same)
+		*k = parsed.kinds;
+	pthread_mutex_unlock(&parsed.lock);
+	return is_same;
+}
+
+static void remember(const struct sr_log_kinds *k, const char *text, size_t size)
+{
+	char *copy = malloc(size + 1);
+
+	if (!copy)
+		return;
+	memcpy(copy, text, size);
+	pthread_mutex_lock(&parsed.lock);
+	free(parsed.text);
+	parsed.text = copy;
+	parsed.size = size;
+	parsed.kinds = *k;
+	pthread_mutex_unlock(&parsed.lock);
+}
+
 int sr_log_kinds_load(struct sr_log_kinds *k, const struct sr_trace *t, int32_t rank,
 		      struct sr_error *err)
 {
 	size_t size = 0;
 	const char *text = sr_trace_schema(t, rank, &size);
+	int ret;
 
-	if (!text || size != sr_schema_size || memcmp(text, sr_schema, size))
-		return load(k, text ? text : "", size, t, rank, err);
-	load_own(k);
-	return 0;
+	if (text && size == sr_schema_size && !memcmp(text, sr_schema, size)) {
+		load_own(k);
+		return 0;
+	}
+	if (text && recall(k, text, size))
+		return 0;
+	ret = load(k, text ? text : "", size, t, rank, err);
+	if (!ret)
+		remember(k, text, size);
+	return ret;
 }

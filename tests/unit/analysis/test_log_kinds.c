@@ -3,6 +3,7 @@
  * test_log_kinds.c: a schema gives the same calls whether it is this version's own or read
  * from a file.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "replay/analysis/log/kinds.h"
 #include "trace_maker.h"
@@ -33,6 +35,8 @@ static void test_own_and_read(void **state)
 	struct sr_log_kinds own, read;
 	char dir[] = "/tmp/test_log_kinds.XXXXXX", command[96], path[64];
 	struct trace_maker *m;
+	struct sr_trace *t;
+	struct sr_error err;
 	FILE *schema;
 
 	assert_non_null(mkdtemp(dir));
@@ -45,9 +49,16 @@ static void test_own_and_read(void **state)
 	assert_non_null(schema);
 	fputs("\n", schema); /* the same, and not byte for byte */
 	fclose(schema);
-	load(dir, &read);
-	assert_memory_equal(&own, &read, sizeof(own));
+	/* It is parsed, and then remembered. */
+	for (int i = 0; i < 2; i++) {
+		load(dir, &read);
+		assert_memory_equal(&own, &read, sizeof(own));
+	}
 	assert_int_equal(SR_WHAT_POST_SEND, sr_log_what(&own, SR_REC_CALL + SR_CALL_post_send));
+	assert_int_equal(0, truncate(path, 100));
+	assert_int_equal(0, sr_trace_open(&t, dir, &err));
+	assert_int_equal(-EBADMSG, sr_log_kinds_load(&read, t, 0, &err));
+	sr_trace_close(t);
 	snprintf(command, sizeof(command), "rm -r %s", dir);
 	assert_int_equal(0, system(command));
 }
