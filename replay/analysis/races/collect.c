@@ -90,7 +90,6 @@ static void release(struct sr_collect *c)
 	sr_large_free(c->requests, c->requests_room, sizeof(*c->requests));
 	sr_keymap_free(&c->queue_places);
 	sr_race_producers_free(c->producers);
-	sr_race_sockets_free(&c->sockets);
 	sr_keymap_free(&c->arrived);
 	sr_keymap_free(&c->last_fetched);
 	sr_keymap_free(&c->closing_places);
@@ -122,9 +121,8 @@ static int collect(struct sr_collect *c, const bool *all, struct sr_error *err)
 	int ret;
 
 	*c->run = (struct sr_race_run){0};
-	ret = begin(c) ? sr_error_set(err, -ENOMEM, "no memory left") : sr_race_sockets_load(&c->sockets, c->how->trace, err);
-	if (!ret)
-		ret = sr_process(c->how->trace, c->how->links, all, &hooks, &c->run->counts, err);
+	ret = begin(c) ? sr_error_set(err, -ENOMEM, "no memory left")
+		       : sr_process(c->how->trace, c->how->links, all, &hooks, &c->run->counts, err);
 	if (ret)
 		return ret;
 	end(c);
@@ -141,13 +139,18 @@ static void count_lacking(struct sr_collect *c)
 				       !sr_keymap_get(&c->results->values, i + 1, &value);
 }
 
+/* What went through sockets is read once. */
 static void release_pass(struct sr_collect *c, const struct sr_collect *fresh)
 {
+	struct sr_race_sockets sockets = c->sockets;
+
 	release(c);
 	sr_race_run_free(c->run);
 	if (c->how->watches)
 		sr_race_watches_restart(c->how->watches);
+	sr_race_sockets_restart(&sockets);
 	*c = *fresh;
+	c->sockets = sockets;
 	c->passes = 2;
 }
 
@@ -164,6 +167,21 @@ static int find_results(struct sr_collect *c, const bool *all, struct sr_error *
 	return ret;
 }
 
+static int take_passes(struct sr_collect *c, const struct sr_collect *fresh, const bool *all, struct sr_error *err)
+{
+	int ret = c->lacks_results ? 0 : collect(c, all, err);
+
+	if (!c->lacks_results)
+		return ret;
+	release_pass(c, fresh);
+	ret = find_results(c, all, err);
+	if (ret)
+		return ret;
+	release_pass(c, fresh);
+	c->pass = 1;
+	return collect(c, all, err);
+}
+
 int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *how, struct sr_error *err)
 {
 	struct sr_race_results own = {0}, *results = how->results ? how->results : &own;
@@ -171,28 +189,21 @@ int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *ho
 					 .results = results, .passes = 1};
 	struct sr_collect c = fresh;
 	bool *all = malloc(how->links->ranks_n + 1);
-	int ret = 0;
+	int ret;
 
 	if (!all)
 		return sr_error_set(err, -ENOMEM, "no memory left");
 	memset(all, true, how->links->ranks_n + 1);
 	/* Loads that were watched may tell what is lacking. */
 	c.lacks_results = results->lacking && how->watches && !results->were_watched;
-	if (!c.lacks_results)
-		ret = collect(&c, all, err);
-	if (c.lacks_results) {
-		release_pass(&c, &fresh);
-		ret = find_results(&c, all, err);
-		if (!ret) {
-			release_pass(&c, &fresh);
-			c.pass = 1;
-			ret = collect(&c, all, err);
-		}
-	}
+	ret = sr_race_sockets_load(&c.sockets, how->trace, err);
+	if (!ret)
+		ret = take_passes(&c, &fresh, all, err);
 	/* None, if none were lacking. */
 	if (!ret)
 		results->are_all = true;
 	release(&c);
+	sr_race_sockets_free(&c.sockets);
 	sr_race_results_free(&own);
 	free(all);
 	return ret;

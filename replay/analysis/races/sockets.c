@@ -163,6 +163,12 @@ int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, struct s
 	return 0;
 }
 
+void sr_race_sockets_restart(struct sr_race_sockets *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		s->uses[i].moment = SR_NO_MOMENT;
+}
+
 void sr_race_sockets_free(struct sr_race_sockets *s)
 {
 	free(s->uses);

@@ -34,6 +34,8 @@ struct sr_race_sockets {
 
 /* Reads the calls.  0, or -errno and a sentence. */
 int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, struct sr_error *err);
+/* The next pass over the trace begins: no use has a moment yet. */
+void sr_race_sockets_restart(struct sr_race_sockets *s);
 void sr_race_sockets_free(struct sr_race_sockets *s);
 
 /* What this call did: *n uses. */
