@@ -47,7 +47,7 @@ struct sr_frame_plan {
 	const void *kept; /* SR_FRAME_KEPT bytes, copied into the frame */
 };
 
-#define SR_FRAME_KEPT 144
+#define SR_FRAME_KEPT 256
 
 /* False on an architecture that this file does not support. */
 bool sr_frame_supported(void);

@@ -9,6 +9,7 @@
 #include "shim/memory/heap.h"
 #include "logd/base/say.h"
 #include "shim/signals/dispositions.h"
+#include "shim/signals/shown.h"
 #include "shim/signals/stack.h"
 #include "shim/signals/waiting.h"
 #include "shim/core/thread.h"
@@ -71,7 +72,7 @@ struct interrupted {
 	bool at_place; /* of the program's code, which is in the trace */
 	uint32_t slot, generation, guards, stack;
 	uint64_t call_entry, gathered, frame, end, base;
-	uint64_t registers[6]; /* the caller's, which a garbage collector looks for on the program's stack */
+	struct sr_hidden_context hidden;
 };
 
 _Static_assert(sizeof(struct interrupted) <= SR_FRAME_KEPT, "fits into the frame");
@@ -241,13 +242,17 @@ static void go_on(struct sr_thread *t, ucontext_t *uc, bool at_place)
 static void after_handler(ucontext_t *uc, void *kept)
 {
 	struct sr_thread *t = &sr_self;
+	const struct interrupted *i = kept;
+	const bool returns = sr_unshow_caller(uc, &i->hidden);
 	struct probes_guard guard;
 
 	probes_guard_begin(&guard);
-	end_handler(t, kept);
+	if (returns)
+		end_handler(t, i);
 	unshow(&t->signals, uc);
-	go_on(t, uc, ((const struct interrupted *)kept)->at_place);
-	return_stacks(&t->signals.stack, uc, kept);
+	if (returns)
+		go_on(t, uc, i->at_place);
+	return_stacks(&t->signals.stack, uc, i);
 	probes_guard_end(&guard);
 }
 
@@ -323,7 +328,7 @@ static void run(int signo, siginfo_t *info, ucontext_t *uc, const struct sr_kern
 	uint64_t added = a->flags & SA_NODEFER ? a->mask : a->mask | SR_SIGNAL_BIT(signo);
 	uint64_t mask = sr_frame_mask(uc);
 	uintptr_t sp = sr_frame_stack_pointer(uc), end = sr_signal_stack_of_program(&s->stack, sp), top = 0;
-	const struct sr_caller *caller = sr_caller_of(&s->stack, sp);
+	const bool in_call = t->depth || s->taking;
 	struct interrupted kept;
 
 	if (!sr_signals_are_replayed())
@@ -338,8 +343,8 @@ static void run(int signo, siginfo_t *info, ucontext_t *uc, const struct sr_kern
 	sr_signal_stack_disarm(&s->stack);
 	s->hidden |= added & sr_signals_claimed();
 	begin_handler(t, &kept, signo);
-	if (caller)
-		memcpy(kept.registers, caller->registers, sizeof(kept.registers));
+	if (in_call)
+		sr_show_caller(t, uc, &kept.hidden);
 	/* The frames of the call that it interrupts stay where they are. */
 	if (sp != end)
 		sr_signal_stack_next(&s->stack);

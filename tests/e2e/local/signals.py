@@ -29,8 +29,10 @@ def problem(directory, case, seed):
     trace = os.path.join(directory, "%s-%s.srec" % (case, seed))
     bare = run([PROGRAM, case, str(seed)], SECONDS)
     recorded = run([SREPLAY, "record", "-o", trace, "--", PROGRAM, case, str(seed)], SECONDS)
-    if recorded[0] != bare[0] or recorded[2]:
-        return "recorded exit status %s, bare %s\n%s" % (recorded[0], bare[0], recorded[2])
+    # By a signal: the status as a shell has it.
+    status = bare[0] if bare[0] >= 0 else 128 - bare[0]
+    if recorded[0] != status or recorded[2]:
+        return "recorded exit status %s, bare %s\n%s" % (recorded[0], status, recorded[2])
     replayed = replay(trace, 0, timeout=20)
     return difference(replayed, recorded[0], recorded[1]) or verdict_problem(trace, case, replayed[2])
 

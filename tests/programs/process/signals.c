@@ -919,7 +919,7 @@ static const struct signal_case cases[] = {
 
 int main(int argc, char **argv)
 {
-	const struct signal_case *const tables[] = {cases, computing_cases};
+	const struct signal_case *const tables[] = {cases, computing_cases, shown_cases};
 	struct ibv_device **devices = argc > 1 ? ibv_get_device_list(NULL) : NULL;
 
 	if (devices)

@@ -10,8 +10,8 @@ struct signal_case {
 	void (*run)(void);
 };
 
-/* Of signals_computing.c; the last one has no name. */
-extern const struct signal_case computing_cases[];
+/* Of signals_computing.c and of signals_shown.c; the last one has no name. */
+extern const struct signal_case computing_cases[], shown_cases[];
 
 /* sigaction with SA_SIGINFO and these flags. */
 void set_flags(int signo, void (*handler)(int, siginfo_t *, void *), int flags);
