@@ -420,6 +420,7 @@ static uint64_t __attribute__((noinline)) answer(struct sr_thread *t, enum sr_ca
 		sr_replay_pass_exposed(t, c.found, site);
 	/* What the call's beginning brought has its record in front of the call's. */
 	sr_replay_keep_arguments(t, &kept);
+	sr_replay_note_sent(t, n, a);
 	take_record(t, &c);
 	cancelled = c.head.error == SR_ERROR_CANCELLED;
 	sr_group_enter(t, n);

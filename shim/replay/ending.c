@@ -138,6 +138,8 @@ sr_replay_stop(struct sr_thread *t, uint32_t outcome, uint16_t found, void *site
 		outcome = SR_REPLAY_EXECUTED;
 	sr_replay_check_transfers(sr_group_not_transferred_at_all());
 	sr_replay_claim_report();
+	if (outcome == SR_REPLAY_DIED)
+		sr_replay_die_by_sent();
 	sr_replay_page->report.found_site = (uintptr_t)site;
 	sr_replay_page->report.thread = t->number;
 	sr_replay_page->report.sn = t->sn;

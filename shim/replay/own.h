@@ -275,6 +275,10 @@ void sr_replay_stop(struct sr_thread *t, uint32_t outcome, uint16_t found, void 
     __attribute__((noreturn));
 void sr_replay_end_of_stream(struct sr_thread *t, const struct sr_replay_record *r, uint16_t found,
 			     void *site) __attribute__((noreturn));
+/* fatal.c: the call may send the process a signal that ends it. */
+void sr_replay_note_sent(const struct sr_thread *t, enum sr_call_number n, const uint64_t *a);
+/* Where the recording ends: does not return if that was such a signal. */
+void sr_replay_die_by_sent(void);
 /* Is it a record of the process's end? */
 static inline bool sr_replay_is_end(uint16_t kind)
 {
