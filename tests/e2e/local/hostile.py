@@ -29,8 +29,6 @@ SHIM = os.path.join(os.path.realpath(BUILD), "shim", "libsreplay_verbs.so")
 VARYING = re.compile(rb"time \d+|^\d{9,}$|0x[0-9a-f]+", re.M)
 # The process dies of a signal, in all three.
 STATUS = {"crash": -signal.SIGSEGV, "exit-in-a-handler-at-exit": 7, "trap-instruction": -signal.SIGTRAP, "trap-signal": -signal.SIGTRAP}
-# Killed by a signal that the replay does not send: it ends there.
-SENT = {"trap-signal"}
 # What is said of these while they are recorded.
 SAID = {name: rb"sreplay: process \d+, which a recorded one has forked, uses verbs \(ibv_open_device\): children are not recorded\n"
         for name in ("a-child-with-a-device", "children-while-threads-post")}
@@ -61,7 +59,7 @@ def check(tap, directory, program, name, **options):
     if name in RECORDED_ONLY:
         return
     replayed = replay(trace, 0)
-    tap.ok(replayed[0] == (123 if name in SENT else shell_status) and replayed[1] == recorded.stdout and "0 divergences: exact" in replayed[2],
+    tap.ok(replayed[0] == shell_status and replayed[1] == recorded.stdout and "0 divergences: exact" in replayed[2],
            "%s: replayed exactly" % name, "%s\n%s\n%s" % (recorded.stdout, replayed[1], replayed[2]))
 
 
