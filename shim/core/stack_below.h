@@ -25,6 +25,7 @@
  * below is met by functions that need more stack than this.  A call that waits for its turn leaves something 2,400 bytes deep.
  */
 #define SR_STACK_HEAP 512
+#define SR_STACK_LIBC 1024 /* at an operation of libc's that is ordered like one on the heap */
 #define SR_STACK_CALL 4096
 
 /*

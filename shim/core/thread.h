@@ -169,6 +169,7 @@ struct sr_thread {
 	bool uses_heap, leaves_heap;
 	/* It is in an operation on the heap, or on what is ordered like it, of which this engine knows: see heap_order.h. */
 	const struct sr_engine *in_operation;
+	bool waited_at_heap; /* for the run token, in front of its operation */
 	bool asked_in_operation; /* recording: to give the run token away, in one; it does so in front of the next */
 	/* The program's frames lie below it; 0: not known.  What is above is libc's and the shim's. */
 	uint64_t stack_top;

@@ -296,18 +296,6 @@ void sr_free(void *p)
 
 /* ------------------------------------------------ the program's own heap */
 
-/* Programs allocate memory where they make a struct on the stack: see stack_below.h. */
-static inline __attribute__((always_inline)) void clear_below(bool begun)
-{
-	if (!begun)
-		return;
-	/* The first of a run was recorded, or waited for: that goes deep. */
-	if (__builtin_expect(sr_self.heap_ops == 1, 0) && sr_stack_has_room(&sr_self, (uintptr_t)__builtin_frame_address(0)))
-		sr_clear_stack_below(SR_STACK_DEEP);
-	else
-		sr_clear_stack_below(SR_STACK_HEAP);
-}
-
 /* What it leaves below differs between a recording and a replay. */
 void __attribute__((noinline)) sr_handlers_at_heap(void)
 {
@@ -329,7 +317,7 @@ static void *program_malloc(size_t size)
 	void *p = next.malloc(size);
 
 	sr_heap_end(begun);
-	clear_below(begun);
+	sr_heap_clear_below(begun, SR_STACK_HEAP);
 	return p;
 }
 
@@ -339,7 +327,7 @@ static void *program_calloc(size_t n, size_t size)
 	void *p = next.calloc(n, size);
 
 	sr_heap_end(begun);
-	clear_below(begun);
+	sr_heap_clear_below(begun, SR_STACK_HEAP);
 	return p;
 }
 
@@ -349,7 +337,7 @@ static void *program_realloc(void *p, size_t size)
 	void *q = next.realloc(p, size);
 
 	sr_heap_end(begun);
-	clear_below(begun);
+	sr_heap_clear_below(begun, SR_STACK_HEAP);
 	return q;
 }
 
@@ -359,7 +347,7 @@ static void *program_memalign(size_t align, size_t size)
 	void *p = next.memalign(align, size);
 
 	sr_heap_end(begun);
-	clear_below(begun);
+	sr_heap_clear_below(begun, SR_STACK_HEAP);
 	return p;
 }
 
@@ -369,7 +357,7 @@ static void program_free(void *p)
 
 	next.free(p);
 	sr_heap_end(begun);
-	clear_below(begun);
+	sr_heap_clear_below(begun, SR_STACK_HEAP);
 }
 
 /* ------------------------------------------------------ the malloc family */

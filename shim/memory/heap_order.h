@@ -9,6 +9,7 @@
 
 #include "shim/core/engine.h"
 #include "shim/core/order.h"
+#include "shim/core/stack_below.h"
 #include "shim/core/thread.h"
 
 /* Runs the handlers of signals that wait, or are due. */
@@ -50,6 +51,25 @@ static inline void sr_heap_end(bool begun)
 	e = sr_self.in_operation;
 	sr_self.in_operation = NULL;
 	e->heap_end(&sr_self);
+}
+
+/*
+ * Behind that, in a frame that is about to return: programs make such operations where they make a struct on the stack
+ * (core/stack_below.h).
+ */
+static inline __attribute__((always_inline)) void sr_heap_clear_below(bool begun, const int bytes)
+{
+	struct sr_thread *t = &sr_self;
+
+	if (!begun)
+		return;
+	/* The first of a run was recorded, or waited for: that goes deep.  So does one in front of which others ran. */
+	if (__builtin_expect(t->heap_ops == 1 || t->waited_at_heap, 0) && sr_stack_has_room(t, (uintptr_t)__builtin_frame_address(0))) {
+		t->waited_at_heap = false;
+		sr_clear_stack_below(SR_STACK_DEEP);
+	} else {
+		sr_clear_stack_below(bytes);
+	}
 }
 
 #endif

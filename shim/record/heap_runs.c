@@ -50,6 +50,7 @@ static void release_token(struct sr_thread *t)
 {
 	sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_AT_HEAP, .other = (uint32_t)t->heap_ops});
 	sr_serial_release(t, SR_TOKEN_AWAY);
+	t->waited_at_heap = true;
 }
 
 /*

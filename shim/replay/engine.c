@@ -11,6 +11,7 @@
 #include "logd/base/highfd.h"
 #include "logd/base/say.h"
 #include "shim/calls/trap/trap.h"
+#include "shim/core/call_stack.h"
 #include "shim/core/engine.h"
 #include "shim/core/order.h"
 #include "shim/files/fds.h"
@@ -137,6 +138,21 @@ static void thread_ends(struct sr_thread *t)
 		sr_replay_end(SR_REPLAY_CUT, SR_REPLAY_EXIT_CUT);
 }
 
+static void peek_apart(uintptr_t t)
+{
+	sr_replay_peek((struct sr_thread *)t);
+}
+
+/*
+ * To look at the record that comes next may go deep: it may have to wait for the command.  The recorder does nothing of that kind in
+ * front of an operation on the heap, behind which little of the stack is cleared.
+ */
+static void look_ahead(struct sr_thread *t)
+{
+	if (!t->stream->peeked && t->call_stack)
+		sr_run_on_stack(t->call_stack, peek_apart, (uintptr_t)t);
+}
+
 /*
  * Does the thread take over the heap with this operation?  Does not return if the recording
  * cannot have such an operation.
@@ -147,6 +163,7 @@ static bool takes_heap_over(struct sr_thread *t, struct sr_heap_payload *heap)
 
 	if (s->repeats_left)
 		return false;
+	look_ahead(t);
 	sr_replay_miss_places_at_heap(t);
 	sr_replay_handlers_at_heap(t);
 	sr_replay_wait_at_heap(t);

@@ -420,6 +420,7 @@ void sr_replay_wait_at_heap(struct sr_thread *t)
 	while (sr_replay_page->serial && peek_run_token(t, &p) && p.what == SR_RUN_TOKEN_AT_HEAP && p.other == (uint32_t)t->heap_ops) {
 		take_run_token(t, &p);
 		sr_replay_run_again(t);
+		t->waited_at_heap = true;
 	}
 }
 

@@ -346,7 +346,11 @@ static word variable(const struct arguments *a, word value)
 
 word sr_libc_call(unsigned int n, struct arguments *a, void *site) SR_HIDDEN __attribute__((used));
 
-static word call_in_order(unsigned int n, struct arguments *a, void *site)
+/*
+ * *ordered: libc was not simply called.  Not inlined: its frame, in which the engine's address may be, is among what is cleared
+ * behind it.
+ */
+static word __attribute__((noinline)) call_in_order(unsigned int n, struct arguments *a, void *site, bool *ordered)
 {
 	enum way way = ways[n];
 	void *f = real_of(n);
@@ -358,6 +362,7 @@ static word call_in_order(unsigned int n, struct arguments *a, void *site)
 	if (__builtin_expect(!sr_threaded, 1) || !sr_engine || sr_self.depth ||
 	    sr_is_verbs_library(site))
 		return way == NUMBER ? apply_number(f, a) : apply(f, a);
+	*ordered = true;
 	if (way < LOCKS)
 		return with_lock(way, f, a, site);
 	if (way == ENVIRONMENT)
@@ -365,12 +370,28 @@ static word call_in_order(unsigned int n, struct arguments *a, void *site)
 	return way <= NUMBER ? as_operation(way, f, a) : with_stream(way, f, a);
 }
 
+/* ld.so works on its list of libraries, which is shorter in a replay, and goes deep. */
+static inline __attribute__((always_inline)) void clear_below_loader(void)
+{
+	if (sr_stack_has_room(&sr_self, (uintptr_t)__builtin_frame_address(0)))
+		sr_clear_stack_below(SR_STACK_DEEP);
+	else
+		sr_clear_stack_below(SR_STACK_CALL);
+}
+
 /* The entries call this. */
 word sr_libc_call(unsigned int n, struct arguments *a, void *site)
 {
-	word result = call_in_order(n, a, site);
+	bool ordered = false;
+	word result = call_in_order(n, a, site, &ordered);
 
-	return ways[n] == VARIABLE ? variable(a, result) : result;
+	if (ways[n] == VARIABLE)
+		result = variable(a, result);
+	if (ordered && (ways[n] == LIBRARIES || ways[n] == UNLOADING))
+		clear_below_loader();
+	else
+		sr_heap_clear_below(ordered, SR_STACK_LIBC);
+	return result;
 }
 
 /* --------------------------------------------------------------- entries */
@@ -501,6 +522,7 @@ struct dlopen_way sr_libc_dlopen_begins(const uint8_t *site)
 void sr_libc_dlopen_ends(void)
 {
 	unlock(&locks[LIBRARIES]);
+	clear_below_loader();
 }
 #endif
 
