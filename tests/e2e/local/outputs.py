@@ -193,7 +193,7 @@ def of_children(tap, place):
         status, out, err = run([SREPLAY, "replay", trace], 60)
         tap.ok(status == 0 and b"two" in out and err.endswith(says), "%s: %s" % (command, says.strip()), "%s %s %s" % (status, out, err))
     for after, wanted, says in (("exec sh -c 'exit 3'", 3, "exact, but not compared is what its child did\n"),
-                                ("kill -9 $$", 123, "was killed, but not compared is what its child did\n")):
+                                ("kill -9 $$", 137, "exact, but not compared is what its child did\n")):
         trace = os.path.join(place, "children-%d.srec" % wanted)
         run([SREPLAY, "record", "--from-start", "-o", trace, "--", "/bin/sh", "-c", "/bin/date; " + after], 60)
         status, out, err = run([SREPLAY, "replay", trace], 60)
@@ -300,7 +300,7 @@ def uncompared(tap, place):
         status, _, err = c.replay()
         tap.ok(status == 0 and err.rstrip().endswith("0 divergences: exact, but not compared is " + what), "%s: it is said" % how, err)
     status, _, err = Case(place, "mapping_until_killed", SHORT).replay()
-    tap.ok(status == 123 and err.rstrip().endswith("but not compared is what it had stored into mapped files when it was killed"),
+    tap.ok(status == 137 and err.rstrip().endswith("but not compared is what it had stored into mapped files when it was killed"),
            "of a killed program: it is said", "%s %s" % (status, err))
     status, _, err = Case(place, "from_pipe", SHORT).replay()
     tap.ok(status == 0 and err.rstrip().endswith("0 divergences: exact"), "from_pipe: what comes to a file is in the trace", err)
