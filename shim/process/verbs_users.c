@@ -2,18 +2,16 @@
 #include "shim/process/verbs_users.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "logd/base/rawsys.h"
 #include "logd/base/recorder_mark.h"
 #include "shim/core/settings.h"
+#include "shim/process/python_imports.h"
 
 /*
  * The beginnings of sonames.  Behind libibverbs come those libraries that load it as a plugin's
@@ -91,7 +89,7 @@ static bool has_one_of(const void *text, size_t size, const char *const *words, 
 }
 
 /* A plugin is linked with one of the libraries: their names are among its strings. */
-static bool is_plugin(const void *file, size_t size)
+static bool is_plugin(const void *file, size_t size, void *unused)
 {
 	return size > SELFMAG && !memcmp(file, ELFMAG, SELFMAG) && has_one_of(file, size, libraries, sizeof(libraries) / sizeof(libraries[0]));
 }
@@ -104,32 +102,8 @@ static bool is_script(const void *file, size_t size)
 	return has_one_of(file, size, modules, sizeof(modules) / sizeof(modules[0]));
 }
 
-/* An argument may also be a file of data, as large as a disk. */
+/* Of the executable's text. */
 #define LOOK_AT (16ul << 20)
-
-/* To open a pipe or a device may have an effect: only regular files are opened. */
-static bool file_is(const char *path, bool (*is)(const void *file, size_t size))
-{
-	struct stat st;
-	size_t size;
-	bool found;
-	void *file;
-	int fd;
-
-	if (sr_syscall(SYS_newfstatat, AT_FDCWD, SR_ARG(path), SR_ARG(&st), 0, 0, 0) || !S_ISREG(st.st_mode) || !st.st_size)
-		return false;
-	fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
-	if (fd < 0)
-		return false;
-	size = (size_t)st.st_size < LOOK_AT ? (size_t)st.st_size : LOOK_AT;
-	file = sr_sys_mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-	sr_sys_close(fd);
-	if (sr_sys_is_error(file))
-		return false;
-	found = is(file, size);
-	sr_sys_munmap(file, size);
-	return found;
-}
 
 static bool is_shared_object(const char *path)
 {
@@ -175,6 +149,14 @@ static int look_at_executable(struct dl_phdr_info *executable, size_t size, void
 	return 1; /* what comes behind the first is no executable */
 }
 
+/* Code behind -c, a script, or the name of a module behind -m. */
+static bool argument_imports(char **argv, bool (*is)(const void *text, size_t size))
+{
+	if (is(*argv, strlen(*argv)) || sr_script_imports(*argv, is))
+		return true;
+	return !strcmp(*argv, "-m") && argv[1] && sr_module_imports(argv[1], is);
+}
+
 /*
  * Servers are told which plugins they are to load, such as valkey-server --loadmodule valkey-rdma.so; interpreters, which
  * script they are to run.
@@ -190,8 +172,8 @@ bool sr_names_verbs(char **argv)
 	if (what == IS_RECORDER)
 		return false;
 	for (; !by_name && *argv; argv++)
-		by_name = (is_shared_object(*argv) && file_is(*argv, is_plugin)) ||
-			  (interpreter && (is_script(*argv, strlen(*argv)) || file_is(*argv, is_script)));
+		by_name = (is_shared_object(*argv) && sr_look_into_file(*argv, is_plugin, NULL)) ||
+			  (interpreter && argument_imports(argv, is_script));
 	return by_name;
 }
 

@@ -32,6 +32,24 @@ def record(*arguments, **options):
 
 
 @case
+def python_imports(tap, place):
+    """Scripts whose own modules name the library."""
+    package = os.path.join(place, "stack", "transport")
+    os.makedirs(package)
+    code = "import ctypes\nn = ctypes.c_int()\nctypes.CDLL('libibverbs.so.1').ibv_get_device_list(ctypes.byref(n))\n"
+    for path, text in (("transport/__init__.py", "from .base import count\n"), ("transport/base.py", "from . import (table, rdma)\ncount = rdma.n.value\n"),
+                       ("transport/table.py", "from . import base  # a circle\n"), ("transport/rdma.py", code),
+                       ("main.py", "import os, transport as t\nprint(t.count)\n"), ("transport/__main__.py", "from transport import count\nprint(count)\n")):
+        with open(os.path.join(place, "stack", path), "w") as f:
+            f.write(text)
+    for name, arguments in (("script", ["stack/main.py"]), ("module", ["-m", "transport"])):
+        trace = os.path.join(place, "imports-%s.srec" % name)
+        status, out, err = record("-o", trace, "--", sys.executable, *arguments, variables={"LD_LIBRARY_PATH": SOFTDEV},
+                                  cwd=place if name == "script" else os.path.join(place, "stack"))
+        problem = replay_problem(trace, 0, out.encode())
+        tap.ok(out == "1\n" and "late" not in err and not problem, "and one whose modules do: " + name, out + err + problem)
+
+
 def the_end(tap, place):
     program = os.path.join(APPS, "environment")
     status, _, err = record("-o", "a.srec", "--", program, cwd=place)
@@ -67,6 +85,7 @@ def the_end(tap, place):
     status, out, err = record("-o", trace, "--", sys.executable, python, cwd=place, variables={"LD_LIBRARY_PATH": SOFTDEV})
     problem = replay_problem(trace, 0, out.encode())
     tap.ok(out == "1\n" and "late" not in err and not problem, "so is Python whose script names the library", out + err + problem)
+    python_imports(tap, place)
     size = sum(os.path.getsize(os.path.join(d, f)) for d, _, names in os.walk(os.path.join(place, "c.srec")) for f in names if f.endswith(".srs"))
     said = float(re.search(r"\(([\d.]+) kB", record("-o", "d.srec", "--", "sh", "-c", script, cwd=place)[2])[1]) * 1000
     tap.ok(0.5 * size < said < 2 * size, "the size is that on disk", "%s %s" % (size, said))
