@@ -42,6 +42,7 @@ void sr_own_facts_read(struct sr_own_facts *f)
 	    [SR_FACT_DIRECTORY] = {"/proc/self/cwd", read_link},
 	    [SR_FACT_ENVIRONMENT] = {"/proc/self/environ", read_file},
 	    [SR_FACT_MAPS] = {"/proc/self/maps", read_file},
+	    [SR_FACT_MOUNTS] = {"/proc/self/mountinfo", read_file},
 	};
 	size_t used = 0;
 	char *area;

@@ -15,7 +15,7 @@
 
 #define SR_PROTOCOL_MAGIC   0x736c6f67u /* "slog" */
 /* Another one with each change here, and with each new record: a daemon decodes what it writes. */
-#define SR_PROTOCOL_VERSION 13u
+#define SR_PROTOCOL_VERSION 14u
 #define SR_PROCESS_ID_BYTES 16
 #define SR_SESSION_BYTES    16
 
@@ -138,6 +138,7 @@ enum sr_fact {
 	SR_FACT_DIRECTORY,   /* the path of the current one */
 	SR_FACT_ENVIRONMENT, /* as environ(5) has it */
 	SR_FACT_MAPS,
+	SR_FACT_MOUNTS, /* mountinfo */
 	SR_FACTS
 };
 

@@ -15,6 +15,7 @@
 #include "logd/base/hex.h"
 #include "logd/service/proc.h"
 #include "logd/trace/elf_id.h"
+#include "logd/writer/layer_path.h"
 #include "logd/writer/trace_dir.h"
 
 /* ---- bytes in JSON ---- */
@@ -151,10 +152,14 @@ static void add_range(json_t *object, const struct mapping *m)
 		json_object_set_new(object, "load_address", json_integer((json_int_t)m->start));
 }
 
-static json_t *new_object(pid_t pid, const struct mapping *m)
+static json_t *new_object(pid_t pid, const struct mapping *given, const char *mounts)
 {
+	struct mapping there = *given, *m = &there;
 	json_t *object = json_object();
+	char found[PATH_MAX];
 
+	if (layer_path(mounts, m->path, found))
+		m->path = found;
 	json_object_set_new(object, "path", process_bytes(m->path, strlen(m->path)));
 	if (!add_identity(object, pid, m)) {
 		json_decref(object);
@@ -164,11 +169,13 @@ static json_t *new_object(pid_t pid, const struct mapping *m)
 	return object;
 }
 
-static char *read_maps(const struct process_facts *f, size_t *size)
+static char *read_text(const struct process_facts *f, enum sr_fact which, const char *file)
 {
-	if (has_own(f, SR_FACT_MAPS))
-		return strndup(f->own[SR_FACT_MAPS].iov_base, f->own[SR_FACT_MAPS].iov_len);
-	return proc_read(f->pid, "maps", size);
+	size_t size;
+
+	if (has_own(f, which))
+		return strndup(f->own[which].iov_base, f->own[which].iov_len);
+	return proc_read(f->pid, file, &size);
 }
 
 /* Mappings of one file stand next to each other in maps. */
@@ -176,8 +183,7 @@ static json_t *mapped_objects(const struct process_facts *f)
 {
 	pid_t pid = f->pid;
 	json_t *list = json_array(), *object = NULL;
-	size_t size = 0;
-	char *maps = read_maps(f, &size), *rest = maps, *line;
+	char *maps = read_text(f, SR_FACT_MAPS, "maps"), *mounts = read_text(f, SR_FACT_MOUNTS, "mountinfo"), *rest = maps, *line;
 	const char *path = "";
 	struct mapping m;
 
@@ -186,7 +192,7 @@ static json_t *mapped_objects(const struct process_facts *f)
 			continue;
 		if (strcmp(path, m.path)) {
 			path = m.path;
-			object = new_object(pid, &m);
+			object = new_object(pid, &m, mounts);
 			if (f->steps)
 				atomic_fetch_add(f->steps, 1);
 			if (object)
@@ -196,6 +202,7 @@ static json_t *mapped_objects(const struct process_facts *f)
 			add_range(object, &m);
 	}
 	free(maps);
+	free(mounts);
 	return list;
 }
 

@@ -21,16 +21,20 @@
 #include <unistd.h>
 
 #include "replay/command/command.h"
+#include "replay/command/overlay_copy.h"
 #include "replay/host/start/mounts.h"
 
 #define PLACES 512
+/* Of all files that are copied to memory. */
+#define COPIES_MOST (256ul << 20)
 
 struct overlay {
 	char *places[PLACES]; /* to be mounted over */
 	int fds[PLACES];      /* what was there */
 	int n;
 	int covered;
-	bool is_user; /* in a user namespace */
+	bool is_user;  /* in a user namespace */
+	uint64_t room; /* for copies, which are made where there can be no overlay */
 	int upper;    /* a file system in memory: covered itself, it has no name */
 };
 
@@ -189,43 +193,74 @@ static bool cover(struct overlay *o, int fd, const char *place)
 
 static bool cover_tree(struct overlay *o, int fd, const char *place);
 
-/* The subdirectories, of which those that are mounts have their turn by themselves. */
-static bool cover_children(struct overlay *o, const char *place)
+/* What is there stays as it is. */
+static bool show(int fd, const char *place)
+{
+	char there[64];
+
+	snprintf(there, sizeof(there), "/proc/self/fd/%d", fd);
+	return !mount(there, place, NULL, MS_BIND | MS_REC, NULL);
+}
+
+/*
+ * The subdirectories of the directory as it was; those that are mounts of files have their turn by themselves.  copied: the other
+ * mounts, and what is neither file nor directory, have to be shown in the copy.
+ */
+static bool cover_children(struct overlay *o, int at, const char *place, bool copied)
 {
 	DIR *directory = opendir(place);
 	char path[PATH_MAX];
+	struct stat whole, st;
 	struct dirent *e;
-	struct stat st;
-	bool fine = true;
+	bool fine = !fstat(at, &whole);
 	int fd;
 
 	while (fine && directory && (e = readdir(directory))) {
 		snprintf(path, sizeof(path), "%s/%s", place, e->d_name);
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || lstat(path, &st) ||
-		    !S_ISDIR(st.st_mode) || is_place(o, path))
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || is_place(o, path) ||
+		    (fd = openat(at, e->d_name, O_PATH | O_NOFOLLOW | O_CLOEXEC)) < 0)
 			continue;
-		fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		fine = fd < 0 || cover_tree(o, fd, path);
-		if (fd >= 0)
-			close(fd);
+		if (fstat(fd, &st) || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))
+			fine = true; /* the directory's own */
+		else if (!S_ISDIR(st.st_mode) || st.st_dev != whole.st_dev)
+			fine = !copied || show(fd, path) || refuse(path);
+		else
+			fine = cover_tree(o, fd, path);
+		close(fd);
 	}
 	if (directory)
 		closedir(directory);
 	return fine;
 }
 
+/* A copy in place of an overlay. */
+static bool copy_tree(struct overlay *o, int fd, const char *place)
+{
+	char copy[64];
+	struct stat st;
+	int to = -1;
+
+	snprintf(copy, sizeof(copy), "/proc/self/fd/%d/copy-%d", o->upper, o->covered++);
+	if (!fstat(fd, &st) && !mkdir(copy, st.st_mode & 07777))
+		to = open(copy, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (to < 0 || !sr_overlay_copy(fd, to, &o->room) || mount(copy, place, NULL, MS_BIND, NULL))
+		return refuse(place);
+	close(to);
+	return cover_children(o, fd, place, true);
+}
+
 /*
  * In a user namespace the kernel gives no copy of a directory below which something else is
- * mounted.  One that the user cannot write to needs none itself.  Nor does one that nobody can reach any more:
+ * mounted, as in the /etc of a container.  One that the user cannot write to needs none itself.  Nor does one that nobody can reach any more:
  * what it was on (the /sys of a chroot) is no ordinary file system, and is hidden by the copy of what that was on.
  */
 static bool cover_tree(struct overlay *o, int fd, const char *place)
 {
 	if (cover(o, fd, place) || access(place, F_OK))
 		return true;
-	if (errno != EINVAL || !o->is_user || !access(place, W_OK))
+	if (errno != EINVAL || !o->is_user)
 		return refuse(place);
-	return cover_children(o, place);
+	return access(place, W_OK) ? cover_children(o, fd, place, false) : copy_tree(o, fd, place);
 }
 
 /* What is live is what it was, at its place. */
@@ -263,7 +298,7 @@ static bool cover_all(struct overlay *o, const char *upper, const char *director
 
 bool sr_overlay_enter(const struct sr_live *live, const char *upper)
 {
-	struct overlay o = {.n = 0};
+	struct overlay o = {.room = COPIES_MOST};
 	char directory[PATH_MAX];
 	int fds[SR_LIVE_PATHS];
 
