@@ -40,9 +40,10 @@ struct overlay {
 
 static bool refuse(const char *what)
 {
-	sr_fail("the run's files cannot be kept private (%s: %s): --live-files lets it read and "
+	sr_fail("the run's files cannot be kept private (%s: %s): %s--live-files lets it read and "
 		"change the files of this machine",
-		what, strerror(errno));
+		what, strerror(errno),
+		errno == EPERM ? "that takes root, user namespaces, or a container with --cap-add=SYS_ADMIN; " : "");
 	return false;
 }
 

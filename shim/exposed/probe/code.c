@@ -106,10 +106,10 @@ static const struct text *text_of(uintptr_t pc, const struct mapped_file *f)
 		if (is_of(&kept[i], f) && kept[i].text.begin == part.begin && kept[i].text.end == part.end)
 			return &kept[i].text;
 	part.is_made = !f->path[0];
-	if (part.is_made)
+	part.file = part.is_made ? NULL : map_file(f, f->offset + (part.begin - f->begin), part.end - part.begin);
+	/* A file may be gone, or be named wrongly: on overlays on each other the kernel gives its path in the lower one. */
+	if (!part.file)
 		part.file = copy_made(part.begin, part.end - part.begin);
-	else
-		part.file = map_file(f, f->offset + (part.begin - f->begin), part.end - part.begin);
 	if (!part.file)
 		return NULL;
 	free_text(k);

@@ -231,5 +231,19 @@ def with_mounts_in_it(tap, directory):
     tap.ok(not os.listdir(out), "... and what the runs wrote is gone", os.listdir(out))
 
 
+def on_overlays(tap, directory):
+    """The program's directory is an overlay, as a container's files are: on another one the kernel names files by their paths in the lower one."""
+    within = ["unshare", "-m", "sh", "-c", 'mount -t overlay overlay -o "lowerdir=$0:$1" "$1" && shift && exec "$@"',
+              fresh(os.path.join(directory, "nothing")), PROGRAMS]
+    if run(within + ["true"], 10)[0]:
+        return
+    trace, _ = find(directory, "races scatter-load-racing", 3)
+    status, _, err = run(within + [SOFTDEV, "--", SREPLAY, "confirm", trace, "--"] +
+                         job(fresh(os.path.join(directory, "out")), ["races", "scatter-load-racing"], 3, trace), SECONDS)
+    tap.ok(status == 1, "a race of a load is confirmed where overlays lie on each other", "%s %s" % (status, err))
+    status, _, err = replays(os.path.join(trace, "races", "1-ab.srec"), "-r", "0")
+    tap.ok(status == 0 and "0 divergences" in err, "... and replays", err)
+
+
 if __name__ == "__main__":
-    run_functions([beside_chroot, inside_chroot, with_mounts_in_it, steal, kinds, instructions, wrapped, ordered, failures, reasons])
+    run_functions([beside_chroot, inside_chroot, with_mounts_in_it, on_overlays, steal, kinds, instructions, wrapped, ordered, failures, reasons])
