@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
 from harness import BUILD, IN_CHROOT, SREPLAY, fresh, run, run_functions, some
@@ -217,18 +218,21 @@ def inside_chroot(tap, directory):
 
 def with_mounts_in_it(tap, directory):
     """In a user namespace there is no overlay of a directory in which something is mounted, as in a container's /etc: it is copied."""
-    mounted = os.path.join(directory, "mounted")
-    within = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" "$0" && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"', fresh(mounted)]
+    mounted = fresh(os.path.join(directory, "mounted"))
+    as_another = 'mount --bind "$0" "$0" && exec setpriv --reuid=65534 --regid=65534 --clear-groups env -u TMPDIR "$@"'
+    within = ["unshare", "-m", "sh", "-c", as_another, mounted]
     if run(within + ["unshare", "-Um", "true"], 10)[0]:
         return
-    trace, _ = find(directory, "steal racing 2", 2)
-    subprocess.run(["chown", "-R", "65534:65534", directory], check=True)
-    out = fresh(os.path.join(directory, "out"))
-    os.chown(out, 65534, 65534)
-    os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "other.sock")
-    status, _, err = run(within + [SOFTDEV, "--", SREPLAY, "confirm", trace, "--"] + job(out, ["steal", "racing", "2"], 2, trace), SECONDS)
-    tap.ok(status == 1, "a race is confirmed where something is mounted beside the files", "%s %s" % (status, err))
-    tap.ok(not os.listdir(out), "... and what the runs wrote is gone", os.listdir(out))
+    # That user can go there.
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        within[-1] = fresh(os.path.join(place, "mounted"))
+        trace, _ = find(place, "steal racing 2", 2)
+        out = fresh(os.path.join(place, "out"))
+        subprocess.run(["chown", "-R", "65534:65534", place], check=True)
+        os.environ["SREPLAY_SOCKET"] = os.path.join(place, "other.sock")
+        status, _, err = run(within + [SOFTDEV, "--", SREPLAY, "confirm", trace, "--"] + job(out, ["steal", "racing", "2"], 2, trace), SECONDS)
+        tap.ok(status == 1, "a race is confirmed where something is mounted beside the files", "%s %s" % (status, err))
+        tap.ok(not os.listdir(out), "... and what the runs wrote is gone", os.listdir(out))
 
 
 def on_overlays(tap, directory):
