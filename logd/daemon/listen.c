@@ -40,12 +40,44 @@ static int make_directories(char *dir)
 	return ret;
 }
 
+/* Users that a user namespace has no number for, root of the machine among them, all appear as this one; or -1: there is none. */
+static int64_t unknown_user(void)
+{
+	unsigned int inside, outside, count, unknown = 65534;
+	FILE *f = fopen("/proc/sys/kernel/overflowuid", "re");
+	bool is_known;
+
+	if (f) {
+		if (fscanf(f, "%u", &unknown) != 1)
+			unknown = 65534;
+		fclose(f);
+	}
+	f = fopen("/proc/self/uid_map", "re");
+	is_known = !f;
+	while (!is_known && fscanf(f, "%u %u %u", &inside, &outside, &count) == 3)
+		is_known = unknown >= inside && unknown - inside < count;
+	if (f)
+		fclose(f);
+	return is_known ? -1 : (int64_t)unknown;
+}
+
+/* Directories that no user but root can have made, nor replace. */
+static bool is_of_the_system(const char *dir)
+{
+	return !strchr(dir + 1, '/') || !strcmp(dir, "/dev/shm") || !strcmp(dir, "/var/tmp") || !strcmp(dir, "/run/user");
+}
+
+static bool has_safe_owner(const char *dir, uid_t owner)
+{
+	return owner == geteuid() || owner == 0 || (is_of_the_system(dir) && owner == unknown_user());
+}
+
 /* Is it impossible for another user to change what this name, and names in it, refer to? */
 static bool is_safe(const char *dir)
 {
 	struct stat st;
 
-	if (lstat(dir, &st) || (st.st_uid != geteuid() && st.st_uid != 0))
+	if (lstat(dir, &st) || !has_safe_owner(dir, st.st_uid))
 		return false;
 	/* In a sticky directory (/tmp) nobody else can replace our files. */
 	return S_ISLNK(st.st_mode) ||
@@ -84,7 +116,7 @@ static int check_directory(const char *dir, char *error, size_t size)
 		return 0;
 	snprintf(error, size,
 		 "%s is not safe for a socket: it belongs to, or may be written by, "
-		 "another user; name another place with --socket",
+		 "another user; name another place with --socket, or in SREPLAY_SOCKET",
 		 unsafe);
 	return -EPERM;
 }
@@ -101,7 +133,8 @@ static int prepare_directory(const char *path, char *error, size_t size)
 	*slash = 0;
 	err = make_directories(dir);
 	if (err) {
-		snprintf(error, size, "cannot make the directory %s: %s", dir, strerror(-err));
+		snprintf(error, size, "cannot make the directory %s: %s; name another place with --socket, or in SREPLAY_SOCKET", dir,
+			 strerror(-err));
 		return err;
 	}
 	return check_directory(dir, error, size);

@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
 from harness import BUILD, SREPLAY, replay_problem, run, run_functions  # noqa: E402
@@ -157,6 +158,25 @@ def daemons(tap, place):
     for socket, reason in ((os.path.join(unsafe, "logd.sock"), "is not safe for a socket"), ("/proc/none/logd.sock", "cannot make the directory")):
         status, _, err = record("-o", "a.srec", "--", "true", cwd=place, variables={"SREPLAY_SOCKET": socket})
         tap.ok(status == 125 and reason in err and "by hand" not in err and err.count("\n") == 1, "a daemon that cannot start says why", err)
+
+
+@case
+def user_namespace(tap, place):
+    """As in Apptainer and Charliecloud: /tmp belongs to a user that has no number there."""
+    as_another = [] if os.geteuid() else ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"]
+    within = as_another + ["unshare", "--user", "--map-current-user"]
+    if run(within + ["true"], 10)[0]:
+        print("# no user namespaces here")
+        return
+    with tempfile.TemporaryDirectory(dir="/tmp") as own:
+        if not os.geteuid():
+            os.chown(own, 12345, 12345)
+        trace, environment = os.path.join(own, "t.srec"), {**os.environ, "HOME": own, "SREPLAY_SOCKET": os.path.join(own, "logd.sock")}
+        environment.pop("TMPDIR", None)
+        recorded = run(within + [SREPLAY, "record", "-q", "--from-start", "-o", trace, "--", "date", "+%N"], 60, cwd=own, env=environment)
+        tap.ok(not recorded[0], "recorded in a user namespace that has no root", recorded)
+        replayed = run(within + [SREPLAY, "replay", trace], 60, cwd=own, env=environment)
+        tap.ok(replayed[:2] == recorded[:2] and "0 divergences: exact" in replayed[2], "... and replayed there", replayed)
 
 
 def gdb(trace, *commands, arguments=()):
