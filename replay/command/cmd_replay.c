@@ -27,6 +27,7 @@
 #include "replay/host/output.h"
 #include "replay/host/forks.h"
 #include "replay/host/rank/images.h"
+#include "replay/host/start/installed.h"
 #include "replay/host/start/private.h"
 #include "replay/host/verdict/verdict.h"
 
@@ -472,7 +473,7 @@ int sr_cmd_replay(int argc, char **argv)
 	o.tool.arguments = cut_tool_arguments(&argc, argv);
 	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
-	if (!combine_choices(&o))
+	if (!combine_choices(&o) || !sr_installed_has_proc())
 		return SR_EXIT_FAILED;
 	if (o.race) {
 		if (!sr_replay_race_find(&race, o.dir, o.race))

@@ -20,15 +20,20 @@ const char *sr_installed_self(void)
 	return self;
 }
 
+bool sr_installed_has_proc(void)
+{
+	if (!sr_installed_self()[0])
+		sr_fail("cannot read /proc/self/exe (%s): sreplay needs /proc", strerror(errno));
+	return sr_installed_self()[0];
+}
+
 static bool find(char *path, size_t size, const char *what, const char *const places[])
 {
 	char self[PATH_MAX], candidate[2 * PATH_MAX];
 	const char *dir;
 
-	if (!sr_installed_self()[0]) {
-		sr_fail("cannot read /proc/self/exe: %s", strerror(errno));
+	if (!sr_installed_has_proc())
 		return false;
-	}
 	snprintf(self, sizeof(self), "%s", sr_installed_self());
 	dir = dirname(self);
 	for (size_t i = 0; places[i]; i++) {

@@ -15,6 +15,9 @@
  */
 const char *sr_installed_self(void);
 
+/* Without it nothing is recorded or replayed.  False after a message. */
+bool sr_installed_has_proc(void);
+
 bool sr_find_shim(char *path, size_t size);
 bool sr_find_daemon(char *path, size_t size);
 bool sr_find_gdb_commands(char *path, size_t size);

@@ -179,6 +179,21 @@ def user_namespace(tap, place):
         tap.ok(replayed[:2] == recorded[:2] and "0 divergences: exact" in replayed[2], "... and replayed there", replayed)
 
 
+@case
+def no_proc(tap, place):
+    """Each command says what it lacks."""
+    trace, within = os.path.join(place, "t.srec"), ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if run(within + ["true"], 10)[0]:
+        print("# no mounts here")
+        return
+    run([SREPLAY, "record", "-q", "--from-start", "-o", trace, "--", "true"], 60)
+    for what in (["record", "-o", trace + ".2", "--", "true"], ["replay", trace]):
+        status, _, err = run(within + [SREPLAY, *what], 60)
+        tap.ok(status == 125 and "sreplay needs /proc" in err and err.count("\n") == 1, what[0] + " without /proc", err)
+    status, out, _ = run(within + [SREPLAY, "record", "--or-run", "-o", trace + ".2", "--", "echo", "done"], 60)
+    tap.ok(not status and out == b"done\n", "record --or-run runs the program", out)
+
+
 def gdb(trace, *commands, arguments=()):
     words = ["-nx", "-batch"] + [w for c in commands for w in ("-ex", c)]
     return run([SREPLAY, "replay", "--gdb", *arguments, trace, "--", *words], 60)
