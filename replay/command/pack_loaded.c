@@ -69,7 +69,7 @@ int sr_pack_loaded(int trace, const struct sr_trace *t, int32_t rank, json_t *lo
 		json_t *of = json_object_get(file, "path");
 		char *path = kept ? sr_trace_bytes(of, NULL) : NULL;
 
-		if (path && !status && sr_packed_may_be(path) && is_library(trace, kept)) {
+		if (path && !status && sr_packed_may_be(path) && (is_library(trace, kept) || !strcmp(path, SR_PACKED_CACHE))) {
 			status = put_in_place(trace, kept, path);
 			add_path(loaded, of);
 		}

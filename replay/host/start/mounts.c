@@ -94,13 +94,21 @@ static bool is_on_another(const struct sr_mounts *m, int i, const char *director
 	return false;
 }
 
+static bool is_one_of(char *const *paths, const char *path)
+{
+	for (; *paths; paths++)
+		if (!strcmp(*paths, path))
+			return true;
+	return false;
+}
+
 /* With all that is on it: in a user namespace the kernel gives no copy of a mount alone that has others on it. */
-bool sr_mounts_put_back(const struct sr_mounts *m, const char *directory)
+bool sr_mounts_put_back(const struct sr_mounts *m, const char *directory, char *const *except)
 {
 	char there[64];
 
 	for (int i = 0; i < m->n; i++) {
-		if (m->fds[i] < 0 || !is_below(m->places[i], directory) || is_on_another(m, i, directory))
+		if (m->fds[i] < 0 || !is_below(m->places[i], directory) || is_on_another(m, i, directory) || is_one_of(except, m->places[i]))
 			continue;
 		snprintf(there, sizeof(there), "/proc/self/fd/%d", m->fds[i]);
 		if (mount(there, m->places[i], NULL, MS_BIND | MS_REC, NULL))

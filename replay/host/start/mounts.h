@@ -21,7 +21,7 @@ bool sr_mounts_make_private(void);
 struct sr_mounts *sr_mounts_open(void);
 void sr_mounts_close(struct sr_mounts *m);
 
-/* Something has been mounted over the directory.  False: errno says why. */
-bool sr_mounts_put_back(const struct sr_mounts *m, const char *directory);
+/* Something has been mounted over the directory, in which these paths, ended by NULL, are as they should be.  False: errno says why. */
+bool sr_mounts_put_back(const struct sr_mounts *m, const char *directory, char *const *except);
 
 #endif

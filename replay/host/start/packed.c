@@ -181,6 +181,11 @@ static char **needed_paths(const char *trace, const json_t *process)
 			n++;
 	}
 	json_decref(loaded);
+	/* Where packages were installed, and all that is used has remained, it is no reason for a sandbox. */
+	if (n == 1 && !strcmp(paths[0], SR_PACKED_CACHE)) {
+		free(paths[0]);
+		paths[0] = NULL;
+	}
 	return paths;
 }
 
@@ -358,10 +363,10 @@ static bool mount_layers(const int layers[3], const char *directory)
 	return !mount("sreplay", directory, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options);
 }
 
-static bool lay_over(const char *trace, const struct place *p, const struct sr_mounts *mounts)
+static bool lay_over(const char *trace, const struct place *p, const struct sr_mounts *mounts, char *const *paths)
 {
 	int packed = p->has_packed ? open_packed(trace, p->directory, false) : -1, tree = open_packed(trace, p->directory, true);
-	bool done = mount_layers((const int[]){packed, p->at, tree}, p->directory) && sr_mounts_put_back(mounts, p->directory);
+	bool done = mount_layers((const int[]){packed, p->at, tree}, p->directory) && sr_mounts_put_back(mounts, p->directory, paths);
 
 	if (!done)
 		sr_fail("the packed files cannot be laid over %s: %s", p->directory, strerror(errno));
@@ -382,7 +387,7 @@ static bool put_all_in_place(const char *trace, char **paths)
 	if (!mounts)
 		sr_fail("the packed files cannot be put in their places: /proc/self/mountinfo: %s", strerror(errno));
 	for (size_t i = 0; i < p.n && mounts && done; i++)
-		done = lay_over(trace, &p.all[i], mounts);
+		done = lay_over(trace, &p.all[i], mounts, paths);
 	close_places(&p);
 	sr_mounts_close(mounts);
 	return done && mounts;

@@ -17,7 +17,9 @@
 
 #define SR_PACKED "packed"
 
-/* Which of them were loaded by dlopen: a list of {"path": }. */
+/* ld.so's list of libraries.  It takes room among them, and has the paths by which they are found. */
+#define SR_PACKED_CACHE "/etc/ld.so.cache"
+/* Which of them were loaded by dlopen, that list among them: a list of {"path": }. */
 #define SR_PACKED_LOADED SR_PACKED "/loaded.json"
 /* That list, as a new array; empty if there is none. */
 json_t *sr_packed_loaded(const char *trace);
