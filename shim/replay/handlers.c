@@ -218,10 +218,12 @@ static bool runs_between(const struct sr_thread *t, const struct sr_signal_paylo
 
 /*
  * The program has made no call for a while: runs the handler that it may be waiting for.  It may
- * wait for several, one after the other.
+ * wait for several, one after the other.  In a section: to look at the next record may take long, where millions of clocks lie in
+ * front of it, and another tick must not look meanwhile.
  */
 void sr_replay_stalled(struct sr_thread *t)
 {
+	enum sr_heap before = sr_enter(t);
 	struct sr_signal_payload p;
 	bool comes = comes_signal(t, &p);
 
@@ -230,6 +232,7 @@ void sr_replay_stalled(struct sr_thread *t)
 		comes = comes_signal(t, &p);
 	}
 	await_between(t, comes, &p);
+	sr_leave(t, before);
 }
 
 bool sr_replay_handler_behind_access(struct sr_thread *t, uint64_t *access)
