@@ -76,6 +76,8 @@ def server(tap, place):
     tap.ok(re.search(r"written by rank 0/[12] at SN \d+, post_send at post\S* \(forking_server.c:\d+\)", text), "a SEND of a child, too", text)
     text = entered(trace, "0")
     tap.ok(re.search(r"stored by the CPU of rank 0/[12] after SN \d+", text), "what children store into shared memory, too", text)
+    text = run([SREPLAY, "races", "-q", trace], SECONDS)[2]
+    tap.ok("2 processes that the ranks have forked are left out" in text and "rank-0/child-1.srec" in text, "races says that it leaves them out", text)
     text = run([SREPLAY, "graph", trace], SECONDS)[1].decode()
     tap.ok("rank 0/1 to rank " in text and "produced" in text, "graph knows them", text)
 
