@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "replay/analysis/log/sizes.h"
@@ -202,15 +203,42 @@ static void show_progress(const struct sr_replayed_rank *r, sr_progress bar)
 
 struct idle {
 	uint64_t done, seen;  /* at the last tick */
+	int64_t cpu_ms;       /* at the last tick: of the process */
 	long ms, standing_ms; /* since something was done; since that, or a thread was seen on its way */
 };
+
+/* Processor time that it has used so far; 0: it has ended. */
+static int64_t cpu_ms(pid_t process)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(process, &clock) || clock_gettime(clock, &used))
+		return 0;
+	return used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+/*
+ * How much of a tick counts.  On a busy machine a process that computes may get a processor for a small part of it, and only that can
+ * have brought it further.  One that sleeps has had all of it.
+ */
+static long share_of_tick(const struct sr_replayed_rank *r, struct idle *idle)
+{
+	const int64_t before = idle->cpu_ms;
+
+	idle->cpu_ms = cpu_ms(r->child);
+	if (all_are_asleep(r->child) || idle->cpu_ms - before >= TICK_MS)
+		return TICK_MS;
+	return idle->cpu_ms > before ? (long)(idle->cpu_ms - before) : 1;
+}
 
 static void tick(const struct sr_replayed_rank *r, struct idle *idle)
 {
 	uint64_t done = progress(r), seen = seen_on_way(r->control);
+	const long ms = share_of_tick(r, idle);
 
-	idle->ms = done == idle->done ? idle->ms + TICK_MS : 0;
-	idle->standing_ms = !idle->ms || seen != idle->seen ? 0 : idle->standing_ms + TICK_MS;
+	idle->ms = done == idle->done ? idle->ms + ms : 0;
+	idle->standing_ms = !idle->ms || seen != idle->seen ? 0 : idle->standing_ms + ms;
 	idle->done = done;
 	idle->seen = seen;
 }

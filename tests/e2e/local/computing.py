@@ -22,6 +22,7 @@ from harness import BUILD, SREPLAY, Tap, run, some
 PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SECONDS = 60
 STOPPED_SECONDS = 5.5
+STARVED_SECONDS = 4
 SEVERAL = len(os.sched_getaffinity(0)) > 1
 EXACT = " 0 divergences: exact\n"
 BESIDE = "not compared is what threads decided while they ran beside each other"
@@ -136,6 +137,35 @@ def test_llvm(tap, trace, directory, threads):
                "LLVM's OpenMP with %d threads, %s: exact" % (threads, case), r)
 
 
+COMPUTES = "import os\nfor k in range(8):\n    os.write(1, b'.')\n    for i in range(3000000): k = (k * 31 + i) % 1000003"
+
+
+def test_starved(tap, trace):
+    """Others have the processor for much longer than --timeout says: the replay is late, not stuck."""
+    Recording(trace, [sys.executable, "-S", "-c", COMPUTES], "--from-start")
+    replayer = subprocess.Popen([SREPLAY, "replay", "--timeout", "2", trace], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    replayer.stdout.read(1) # it computes now
+    all_processors = os.sched_getaffinity(0)
+    one = min(all_processors)
+    spin = [sys.executable, "-c", "import os\nos.sched_setaffinity(0, [%d])\nwhile True: pass" % one]
+    others = [subprocess.Popen(spin) for _ in range(2)]
+    threads = [int(thread) for pid in children(replayer.pid) for thread in os.listdir("/proc/%d/task" % pid)]
+    for thread in threads:
+        os.sched_setaffinity(thread, [one])
+        os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
+    time.sleep(STARVED_SECONDS)
+    late = replayer.poll() is None
+    for thread in threads if late else []:
+        os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+        os.sched_setaffinity(thread, all_processors)
+    for other in others:
+        other.kill()
+        other.wait()
+    out, said = replayer.communicate(timeout=SECONDS)
+    tap.ok(late and out == 7 * b"." and replayer.returncode == 0 and EXACT in said.decode(), "a replay that gets no processor for long is not stuck",
+           "%s %s %s %s" % (late, out, replayer.returncode, said.decode()))
+
+
 def main():
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1
     tap = Tap()
@@ -171,6 +201,7 @@ def main():
             r = Recording(trace, [computes, "sums", "3", "300"], "--threads=serial", meanwhile=stop_for_long)
             tap.ok(r.ends_well() and not r.beside and EXACT in r.verdict,
                    "no thread runs beside another one because the process was stopped for long", r)
+            test_starved(tap, trace)
             test_made(tap, trace, computes)
             test_openmp(tap, trace, 4)
             test_llvm(tap, trace, directory, 4)
