@@ -32,7 +32,8 @@ def record(directory, name):
     out, trace = fresh(os.path.join(directory, "out")), os.path.join(directory, name + ".srec")
     status, _, err = run([SOFTDEV, "--", os.path.join(PROGRAMS, "pgasrun"), "-n", "3", "-t", str(SECONDS), "-o", out, "-w", "0,1,2",
                           "%s record --clocks -o %s --rank %%r --group 0,1,2 --" % (SREPLAY, trace), os.path.join(PROGRAMS, "races_hooked"), name], SECONDS)
-    return trace, err if status else None
+    said = [open(os.path.join(out, f), errors="replace").read() for f in sorted(os.listdir(out))] if status else []
+    return trace, err + "\n".join(said) if status else None
 
 
 def litmus(tap, directory, name):
