@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,33 +44,6 @@ static bool refuse(const char *what)
 		what, strerror(errno),
 		errno == EPERM ? "that takes root, user namespaces, or a container with --cap-add=SYS_ADMIN; " : "");
 	return false;
-}
-
-static bool write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool fine = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return fine;
-}
-
-/* As the same user within. */
-static bool leave_namespaces(bool *is_user)
-{
-	const unsigned int user = geteuid(), group = getegid();
-	char users[64], groups[64];
-
-	*is_user = unshare(CLONE_NEWNS) != 0;
-	if (!*is_user)
-		return true;
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
-		return false;
-	snprintf(users, sizeof(users), "%u %u 1", user, user);
-	snprintf(groups, sizeof(groups), "%u %u 1", group, group);
-	return write_file("/proc/self/setgroups", "deny") &&
-	       write_file("/proc/self/uid_map", users) && write_file("/proc/self/gid_map", groups);
 }
 
 /* File systems with ordinary files that are kept. */
@@ -138,29 +110,16 @@ static void add_root(struct overlay *o)
 		closedir(root);
 }
 
-/* In the order of /proc/self/mountinfo a mount comes after the one that it is on. */
+static void add_ordinary(void *overlay, const char *place, const char *type)
+{
+	if (strcmp(place, "/") && is_ordinary(type))
+		add(overlay, place);
+}
+
 static bool find_places(struct overlay *o)
 {
-	FILE *f = fopen("/proc/self/mountinfo", "re");
-	char *line = NULL, place[PATH_MAX], type[64], *rest;
-	size_t room = 0;
-	bool is_first = true;
-
-	if (!f)
-		return false;
 	add_root(o);
-	while (getline(&line, &room, f) >= 0) {
-		rest = strstr(line, " - ");
-		if (!rest || sscanf(line, "%*s %*s %*s %*s %4095s", place) != 1 ||
-		    sscanf(rest, " - %63s", type) != 1)
-			continue;
-		if (strcmp(place, "/") && is_ordinary(type))
-			add(o, place);
-		is_first = false;
-	}
-	free(line);
-	fclose(f);
-	return !is_first;
+	return sr_mounts_each(add_ordinary, o);
 }
 
 static bool make_upper(struct overlay *o, const char *upper)
@@ -305,7 +264,7 @@ bool sr_overlay_enter(const struct sr_live *live, const char *upper)
 
 	if (!getcwd(directory, sizeof(directory)))
 		return refuse("the current directory");
-	if (!leave_namespaces(&o.is_user))
+	if (!sr_mounts_unshare(&o.is_user))
 		return refuse("unshare");
 	for (size_t i = 0; i < live->n; i++)
 		if ((fds[i] = open(live->paths[i], O_PATH | O_CLOEXEC)) < 0)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,34 +37,47 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-static void add(struct sr_mounts *m, const char *place)
+bool sr_mounts_each(void (*take)(void *argument, const char *place, const char *type), void *argument)
 {
+	char *line = NULL, place[PATH_MAX], type[64], *rest;
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	size_t room = 0, n = 0;
+
+	if (!f)
+		return false;
+	while (getline(&line, &room, f) >= 0) {
+		rest = strstr(line, " - ");
+		if (!rest || sscanf(line, "%*s %*s %*s %*s %4095s", place) != 1 || sscanf(rest, " - %63s", type) != 1)
+			continue;
+		unescape(place);
+		take(argument, place, type);
+		n++;
+	}
+	free(line);
+	fclose(f);
+	if (!n)
+		errno = ENODATA;
+	return n;
+}
+
+static void add(void *mounts, const char *place, const char *type)
+{
+	struct sr_mounts *m = mounts;
+
+	(void)type;
 	if (m->n == MOST || !(m->places[m->n] = strdup(place)))
 		return;
 	m->fds[m->n++] = open(place, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* In the order of the file a mount comes after the one that it is on. */
 struct sr_mounts *sr_mounts_open(void)
 {
 	struct sr_mounts *m = calloc(1, sizeof(*m));
-	char *line = NULL, place[PATH_MAX];
-	size_t room = 0;
-	FILE *f = m ? fopen("/proc/self/mountinfo", "re") : NULL;
 
-	if (!f) {
-		free(m);
-		return NULL;
-	}
-	while (getline(&line, &room, f) >= 0) {
-		if (sscanf(line, "%*s %*s %*s %*s %4095s", place) != 1)
-			continue;
-		unescape(place);
-		add(m, place);
-	}
-	free(line);
-	fclose(f);
-	return m;
+	if (m && sr_mounts_each(add, m))
+		return m;
+	free(m);
+	return NULL;
 }
 
 void sr_mounts_close(struct sr_mounts *m)
@@ -115,6 +129,30 @@ bool sr_mounts_put_back(const struct sr_mounts *m, const char *directory, char *
 			return false;
 	}
 	return true;
+}
+
+static bool write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+bool sr_mounts_unshare(bool *in_user_namespace)
+{
+	const unsigned int user = geteuid(), group = getegid();
+	char users[64], groups[64];
+
+	*in_user_namespace = unshare(CLONE_NEWNS) != 0;
+	if (!*in_user_namespace)
+		return true;
+	snprintf(users, sizeof(users), "%u %u 1", user, user);
+	snprintf(groups, sizeof(groups), "%u %u 1", group, group);
+	return !unshare(CLONE_NEWUSER | CLONE_NEWNS) && write_text("/proc/self/setgroups", "deny") &&
+	       write_text("/proc/self/uid_map", users) && write_text("/proc/self/gid_map", groups);
 }
 
 /* Goes to the root of the mount namespace, from below another one. */

@@ -14,8 +14,17 @@
 
 struct sr_mounts;
 
+/*
+ * The process gets a mount namespace of its own: alone, or, where that is not allowed, with a user namespace in which user and group
+ * have the same numbers as outside.  False: errno says why.
+ */
+bool sr_mounts_unshare(bool *in_user_namespace);
+
 /* What is mounted in this namespace is seen in no other one.  False: errno says why. */
 bool sr_mounts_make_private(void);
+
+/* A mount comes after the one that it is on.  False: errno says why. */
+bool sr_mounts_each(void (*take)(void *argument, const char *place, const char *type), void *argument);
 
 /* All of this namespace; sr_mounts_close() frees them.  NULL: errno says why. */
 struct sr_mounts *sr_mounts_open(void);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,30 +206,11 @@ bool sr_packed_is_needed(const char *trace, const json_t *process)
 
 /* ------------------------------------------------------------ in its place */
 
-static bool write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return done;
-}
-
-/* With the same numbers of user and group as outside. */
-static bool enter_user_namespace(void)
-{
-	char users[48], groups[48];
-
-	snprintf(users, sizeof(users), "%u %u 1", geteuid(), geteuid());
-	snprintf(groups, sizeof(groups), "%u %u 1", getegid(), getegid());
-	return !unshare(CLONE_NEWUSER | CLONE_NEWNS) && write_text("/proc/self/setgroups", "deny") &&
-	       write_text("/proc/self/uid_map", users) && write_text("/proc/self/gid_map", groups);
-}
-
 static bool enter_namespace(void)
 {
-	if ((unshare(CLONE_NEWNS) && !enter_user_namespace()) || !sr_mounts_make_private())
+	bool in_user_namespace;
+
+	if (!sr_mounts_unshare(&in_user_namespace) || !sr_mounts_make_private())
 		return !sr_fail("the packed files cannot be put in their places, which takes a mount "
 				"namespace (%s): allow user namespaces, or install the recorded files",
 				strerror(errno));
