@@ -2,10 +2,10 @@
 #include "logd/trace/read_ahead.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "logd/trace/helper_thread.h"
 #include "logd/trace/read_frames.h"
 
 struct sr_read_ahead {
@@ -49,16 +49,8 @@ static void *read_frames(void *argument)
 
 void sr_streams_read_ahead(void)
 {
-	sigset_t all, before;
-	pthread_t thread;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	if (!ahead.is_started && !pthread_create(&thread, NULL, read_frames, NULL)) {
-		pthread_detach(thread);
-		ahead.is_started = true;
-	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!ahead.is_started)
+		ahead.is_started = sr_helper_thread_start(read_frames);
 }
 
 static void take_out(struct sr_read_ahead *a)

@@ -2,9 +2,10 @@
 #include "replay/analysis/log/prefault.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+
+#include "logd/trace/helper_thread.h"
 
 /* Faulted in at once, so that a thread that maps something need not wait for long. */
 #define STEP ((size_t)2 << 20)
@@ -55,15 +56,7 @@ static void *fault_in(void *argument)
 
 void sr_prefault_start(void)
 {
-	sigset_t all, before;
-	pthread_t thread;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	prefault.is_started = !pthread_create(&thread, NULL, fault_in, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (prefault.is_started)
-		pthread_detach(thread);
+	prefault.is_started = sr_helper_thread_start(fault_in);
 }
 
 void sr_prefault(void *at, size_t bytes)
