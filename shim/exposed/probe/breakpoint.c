@@ -87,7 +87,7 @@ static bool is_single(const uint8_t *code, struct group *g)
 static bool is_jumpable(const struct text *t, uintptr_t pc, struct group *g)
 {
 	return group_of(t->file + (pc - t->begin), pc, g) && t->end - pc >= g->length &&
-	       !is_branched_into(t->file, t->end - t->begin, pc - t->begin, g);
+	       !is_branched_into(t->file, t->end - t->begin, pc - t->begin, g) && place_is_possible(pc, g);
 }
 
 static bool is_original(const struct text *t, uintptr_t pc, size_t n)

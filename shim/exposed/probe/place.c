@@ -28,6 +28,8 @@ static const uint8_t down[] = {0xf4, 0xf0, 0xe8, 0xe0, 0xd8, 0xd0, 0xc8, 0xc0, 0
 #define STACK_MIN (96ul << 20)
 #define PROGRAMS_END 0x570000000000ul
 #define LIBRARIES    0x7e0000000000ul
+/* A jump down from a low program leads below address 0, and so behind all addresses. */
+#define PROGRAM_END  0x7ffffffff000ul
 
 /* How many choices there are; so many of them below. */
 #define PLACES	     1000
@@ -79,20 +81,36 @@ static bool is_left_to_program(const struct probe *s, uintptr_t at)
 	return s->pc < LIBRARIES || at - s->at > STACK_MIN;
 }
 
+static uintptr_t stub_at(const struct probe *s, unsigned int n)
+{
+	return jump_from(s) + JUMP_BYTES + (uintptr_t)(intptr_t)distance_of(s, n);
+}
+
 static bool is_choice(const struct probe *s, unsigned int n, uintptr_t at)
 {
-	if (at < 0x10000)
+	if (at < 0x10000 || at >= PROGRAM_END)
 		return false;
 	if (s->punned)
 		return !is_left_to_program(s, at);
 	return (at > s->at) == (s->pc < LOW || n >= PLACES_BELOW);
 }
 
+/* Of a program that lies low, no stub is below it, where a jump leads whose highest byte has to be a trap. */
+bool place_is_possible(uintptr_t pc, const struct group *g)
+{
+	const struct probe s = {.pc = pc, .at = pc, .group = *g};
+
+	for (unsigned int n = 0; n < PLACES; n++)
+		if (is_choice(&s, n, stub_at(&s, n)))
+			return true;
+	return false;
+}
+
 /* Two pages: the stub may lie at the end of the first. */
 uint8_t *place_stub(const struct probe *s)
 {
 	for (unsigned int n = 0; n < PLACES; n++) {
-		uintptr_t at = jump_from(s) + JUMP_BYTES + (uintptr_t)(intptr_t)distance_of(s, n);
+		uintptr_t at = stub_at(s, n);
 		char *p, *pages = (char *)(at & PAGE_MASK);
 
 		if (!is_choice(s, n, at))

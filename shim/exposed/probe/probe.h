@@ -169,6 +169,8 @@ int32_t distance_from_fs(const void *tls);
 
 /* place.c: maps two pages for the stub, which may lie at the end of the first.  NULL: there is no place. */
 uint8_t *place_stub(const struct probe *s);
+/* Can a jump over this group lead to any stub? */
+bool place_is_possible(uintptr_t pc, const struct group *g);
 
 /* counter.c: what the stub of such a probe calls. */
 void sr_counter_entry(void);

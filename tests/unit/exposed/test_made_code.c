@@ -21,6 +21,7 @@
 #define CODE_PAGES 3
 #define ROUNDS	   100
 #define JUMP	   0xe9
+#define LOW_CODE   ((void *)0x10000000)
 
 typedef uint64_t function(volatile void *p);
 
@@ -194,6 +195,30 @@ static void test_breakpoint(void **state)
 	breakpoint_await_none();
 }
 
+/*
+ * A jump has a byte that traps where an instruction begins.  As the highest byte of its distance that leads down, and below a low
+ * program no stub can be.
+ */
+static void test_breakpoint_in_low_code(void **state)
+{
+	static const uint8_t adds[] = {0x48, 0x8d, 0x40, 0x01, 0x48, 0x01, 0xc8, 0x48, 0x01, 0xc8, 0xc3};
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+	uint8_t *low = mmap(LOW_CODE, PAGE_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
+	unsigned int length;
+
+	assert_ptr_equal(low, LOW_CODE);
+	memcpy(low, adds, sizeof(adds));
+	made_code_changes(low, PAGE_BYTES);
+	assert_return_code(mprotect(low, PAGE_BYTES, PROT_READ | PROT_EXEC), 0);
+	made_code_changed();
+	assert_int_equal(breakpoint_suits((uintptr_t)low, &length), BREAKPOINT_TRAP);
+	assert_int_equal(breakpoint_suits((uintptr_t)low + 4, &length), BREAKPOINT_JUMP);
+	assert_true(breakpoint_set((uintptr_t)low + 4, true, 0));
+	assert_int_equal(low[4], JUMP);
+	make(adds, sizeof(adds));
+	assert_int_equal(breakpoint_suits((uintptr_t)code, &length), BREAKPOINT_JUMP);
+}
+
 static void test_unmapped(void **state)
 {
 	function *f = make(adds_two, sizeof(adds_two));
@@ -216,6 +241,7 @@ int main(void)
 	    cmocka_unit_test(test_writable_code_is_left_alone),
 	    cmocka_unit_test(test_unmapped),
 	    cmocka_unit_test(test_breakpoint),
+	    cmocka_unit_test(test_breakpoint_in_low_code),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, NULL);
