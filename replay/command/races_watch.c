@@ -82,6 +82,11 @@ static int32_t number_of(const struct watching *w, size_t rank)
 	return w->how->links->ranks[rank].number;
 }
 
+static const char *name_of(const struct sr_race_collecting *how, size_t rank)
+{
+	return how->links->ranks[rank].name;
+}
+
 /* The child: replays one rank, and keeps what it says to itself.  It ends with its parent. */
 static void __attribute__((noreturn)) run_replay(const char *dir, const struct watched_rank *r, int32_t rank, const char *timeout)
 {
@@ -155,7 +160,7 @@ static void say_doubt(const struct watching *w, size_t rank, const struct watche
 {
 	char *words = last_words(r), *reason = words && !strncmp(words, "sreplay: ", 9) ? words + 9 : words;
 
-	sr_note("the replay of rank %d is not exact: races of its loads and stores are no more than possible%s%s%s", number_of(w, rank),
+	sr_note("the replay of rank %s is not exact: races of its loads and stores are no more than possible%s%s%s", name_of(w->how, rank),
 		reason && *reason ? " (" : "", reason ? reason : "", reason && *reason ? ")" : "");
 	free(words);
 }
@@ -222,7 +227,7 @@ static int watch_ranks(struct watching *w, const struct sr_race_model *m)
 		wait_for(&ranks[i]);
 		failed = take(w, i, &ranks[i]);
 		if (failed && !ret)
-			ret = sr_fail("what rank %d accesses cannot be found: %s", number_of(w, i), strerror(-failed));
+			ret = sr_fail("what rank %s accesses cannot be found: %s", name_of(w->how, i), strerror(-failed));
 	}
 	free(ranks);
 	return ret;
@@ -320,7 +325,7 @@ int sr_watches_try_skips(struct sr_race_watches *s, struct sr_races *r, const ch
 		if (race->skip)
 			is = race->severity == SR_RACE_NOTE || tried++ >= TRIALS_MOST ? 0 : try_skip(s, &r->how, dir, race);
 		if (is < 0)
-			return sr_fail("what rank %d does behind a load cannot be found: %s", r->how.links->ranks[race->skip->rank].number, strerror(-is)), is;
+			return sr_fail("what rank %s does behind a load cannot be found: %s", name_of(&r->how, race->skip->rank), strerror(-is)), is;
 		if (is || !race->skip)
 			r->races[kept++] = *race;
 	}
@@ -345,7 +350,7 @@ int sr_watches_try(struct sr_race_watches *s, const struct sr_races *r, const ch
 		tried[n++] = load->pc;
 		failed = try_load(s, &r->how, dir, load);
 		if (failed) {
-			sr_fail("what a load of rank %d waits for cannot be found: %s", r->how.links->ranks[load->rank].number, strerror(-failed));
+			sr_fail("what a load of rank %s waits for cannot be found: %s", name_of(&r->how, load->rank), strerror(-failed));
 			return failed;
 		}
 	}

@@ -37,6 +37,12 @@ static int32_t number_of(const struct sr_races *r, uint32_t rank)
 	return r->how.links->ranks[rank].number;
 }
 
+/* What a user knows it by. */
+static const char *name_of(const struct sr_races *r, uint32_t rank)
+{
+	return r->how.links->ranks[rank].name;
+}
+
 char *sr_race_place(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a)
 {
 	const int32_t rank = number_of(r, a->rank);
@@ -138,7 +144,7 @@ void sr_race_access_print(FILE *out, struct sr_call_sites *sites, const struct s
 	fprintf(out, "    %s", sr_race_access_words(a, text));
 	if (a->kind != SR_ACCESS_MESSAGE)
 		fprintf(out, " of %" PRIu64 " bytes", a->end - a->begin);
-	fprintf(out, "%s by rank %d", a->kind == SR_ACCESS_CHANGE ? ", found" : "", number_of(r, a->rank));
+	fprintf(out, "%s by rank %s", a->kind == SR_ACCESS_CHANGE ? ", found" : "", name_of(r, a->rank));
 	if (a->thread)
 		fprintf(out, " thread %u", a->thread);
 	fprintf(out, " %s SN %" PRIu64, when_words(a), a->sn);
@@ -185,12 +191,10 @@ static json_t *region_json(struct sr_call_sites *sites, const struct sr_races *r
 
 static void print_bound(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const char *when, uint32_t rank, const struct sr_race_call *c)
 {
-	const int32_t number = number_of(r, rank);
-
-	fprintf(out, "  %s both: rank %d", when, number);
+	fprintf(out, "  %s both: rank %s", when, name_of(r, rank));
 	if (c->thread)
 		fprintf(out, " thread %u", c->thread);
-	fprintf(out, " SN %" PRIu64 ", %s\n", c->sn, sr_call_sites_call(sites, number, c->thread, c->sn));
+	fprintf(out, " SN %" PRIu64 ", %s\n", c->sn, sr_call_sites_call(sites, number_of(r, rank), c->thread, c->sn));
 }
 
 static void print_bounds(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race)
@@ -282,11 +286,9 @@ static json_t *entry_json(struct sr_call_sites *sites, const struct sr_races *r,
 /* What may order the two. */
 static void print_entry(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race_entry *e)
 {
-	const int32_t number = number_of(r, e->rank);
-
-	fprintf(out, "    it came to rank %d", number);
+	fprintf(out, "    it came to rank %s", name_of(r, e->rank));
 	if (e->call)
-		fprintf(out, " at or after SN %" PRIu64 ", %s", e->call->sn, sr_call_sites_call(sites, number, e->call->thread, e->call->sn));
+		fprintf(out, " at or after SN %" PRIu64 ", %s", e->call->sn, sr_call_sites_call(sites, number_of(r, e->rank), e->call->thread, e->call->sn));
 	fprintf(out, e->is_socket ? ", by a socket or pipe\n" : ", by a queue pair or in its memory\n");
 	print_advice(out, r);
 }
@@ -299,10 +301,10 @@ static void print_skip(FILE *out, struct sr_call_sites *sites, const struct sr_r
 
 	if (!k)
 		return;
-	fprintf(out, "  if the load of rank %d after SN %" PRIu64 " (fault %u), at %s,\n", number_of(r, k->rank), k->sn, k->fault,
+	fprintf(out, "  if the load of rank %s after SN %" PRIu64 " (fault %u), at %s,\n", name_of(r, k->rank), k->sn, k->fault,
 		sr_call_sites_address(sites, number_of(r, k->rank), k->pc + 1));
-	fprintf(out, "    finds what rank %d writes at SN %" PRIu64 " and not yet what follows (here it found more at once): the program then goes on to this access, too\n",
-		number_of(r, w->rank), w->sn);
+	fprintf(out, "    finds what rank %s writes at SN %" PRIu64 " and not yet what follows (here it found more at once): the program then goes on to this access, too\n",
+		name_of(r, w->rank), w->sn);
 }
 
 static json_t *skip_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race)
@@ -328,11 +330,11 @@ void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races
 		sr_race_class_word(race->class), sr_race_evidence_word(race->evidence), race->count,
 		race->count == 1 ? "" : "s");
 	if (race->class == SR_RACE_MESSAGE)
-		fprintf(out, "  nothing orders who takes which receive of a shared receive queue of rank %d:\n", number_of(r, race->a.owner));
+		fprintf(out, "  nothing orders who takes which receive of a shared receive queue of rank %s:\n", name_of(r, race->a.owner));
 	else
-		fprintf(out, "  %s, at 0x%" PRIx64 " in rank %d (%" PRIu64 " byte%s in common):\n",
+		fprintf(out, "  %s, at 0x%" PRIx64 " in rank %s (%" PRIu64 " byte%s in common):\n",
 			race->doubts & SR_DOUBT_LOCKSET ? "no lock and no barrier keeps apart" : "nothing orders", race->begin,
-			number_of(r, race->a.owner), race->end - race->begin, race->end - race->begin == 1 ? "" : "s");
+			name_of(r, race->a.owner), race->end - race->begin, race->end - race->begin == 1 ? "" : "s");
 	print_region(out, sites, r, race);
 	if (race->a.is_relaxed || race->b.is_relaxed)
 		fprintf(out, "    with IBV_ACCESS_RELAXED_ORDERING: WRITEs come there in any order\n");
