@@ -5,6 +5,7 @@
 
 #include "shim/core/run_token.h"
 #include "shim/exposed/exposed.h"
+#include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/decode.h"
 #include "shim/exposed/x86/opcodes.h"
 #include "shim/memory/heap.h"
@@ -109,7 +110,7 @@ static bool is_push(const uint8_t *code)
 
 bool sr_place_words_instruction(uintptr_t pc, const uint64_t r[16])
 {
-	const uint8_t *code = (const uint8_t *)pc;
+	const uint8_t *code = probes_code_at(pc);
 	bool known = !is_push(code) || touch(r[REGISTER_SP] - 8);
 	struct encoding e;
 	struct operand o;

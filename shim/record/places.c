@@ -19,6 +19,7 @@
 #include "shim/exposed/x86/decode.h"
 #include "shim/exposed/x86/mentions.h"
 #include "shim/memory/images.h"
+#include "shim/record/next_instruction.h"
 #include "shim/record/notes.h"
 #include "shim/record/place_words.h"
 #include "shim/record/serial.h"
@@ -71,7 +72,7 @@ static struct {
 	uint64_t unwinder_sp; /* at the unwinder's last step, 0 if there was none */
 	uint32_t unwinder_steps;
 	bool unwinding;
-	uintptr_t began_at, last; /* the instruction at which it began, and the one before this */
+	uintptr_t began_at, last, last_rip; /* the instruction at which it began; the one before this, and where that was executed */
 	uint64_t began_with[16];
 	char vectors[XMM_BYTES];
 	uint32_t turn_max, returns;
@@ -193,7 +194,7 @@ static void describe(const struct sr_thread *t, uintptr_t pc, const uint64_t r[1
 		p->flags |= SR_PLACE_SPIN;
 	else
 		p->compared |= KEPT_BY_CALLS;
-	if (suits(pc) == BREAKPOINT_JUMP)
+	if (sr_suited_take(pc) == BREAKPOINT_JUMP)
 		p->flags |= SR_PLACE_JUMP;
 }
 
@@ -275,18 +276,9 @@ static void interrupt(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const u
 /* Of the instruction that comes next: what it loads or stores. */
 static void note_operand(uintptr_t pc, const uint64_t r[16])
 {
-	step.place.p.compared |= mentions_of((const uint8_t *)pc);
+	step.place.p.compared |= mentions_of(probes_code_at(pc));
 	if (!sr_place_words_instruction(pc, r))
 		step.place.p.flags |= SR_PLACE_UNKNOWN;
-}
-
-/* These show the flag that makes the thread step, change it, or lead into the kernel. */
-static bool is_delicate(uintptr_t pc)
-{
-	const uint8_t *code = (const uint8_t *)pc;
-
-	return code[0] == 0x9c || code[0] == 0x9d || code[0] == 0xcf || code[0] == 0xcc || code[0] == 0xcd ||
-	       (code[0] == 0x0f && (code[1] == 0x05 || code[1] == 0x34 || code[1] == 0x0b));
 }
 
 /* The loop has come back: has nothing but a count changed?  Further turns must not meet other memory. */
@@ -319,11 +311,6 @@ static void check_turn(uintptr_t pc, const uint64_t r[16], const ucontext_t *uc)
 	step.changed = sr_place_words_any_changed();
 }
 
-static bool is_pause(const uint8_t *code)
-{
-	return code[0] == 0xf3 && code[1] == 0x90;
-}
-
 static bool is_place(uintptr_t pc)
 {
 	enum breakpoint_kind kind;
@@ -333,7 +320,7 @@ static bool is_place(uintptr_t pc)
 	kind = suits(pc);
 	/* What a trap costs is little beside the unwinder. */
 	return kind == BREAKPOINT_JUMP ||
-	       (kind == BREAKPOINT_TRAP && (step.unwinder_steps || step.looked >= step.turn_max + FIND_MAX || is_delicate(pc)));
+	       (kind == BREAKPOINT_TRAP && (step.unwinder_steps || step.looked >= step.turn_max + FIND_MAX || next_is_delicate(pc)));
 }
 
 /* The program's own address: a probe of exposed memory may have its instruction elsewhere. */
@@ -375,11 +362,13 @@ static void give_up(struct sr_thread *t, ucontext_t *uc)
 	end_steps(uc);
 }
 
-static bool is_string(uintptr_t pc)
+/*
+ * A string instruction traps after each of its elements, and again, until all are done, but is one step of the program.  So is one
+ * under a probe's jump, or behind it: the thread is at the jump and at the copy, or at the jump that leads back and behind that.
+ */
+static bool is_within_last(uintptr_t pc, uintptr_t rip)
 {
-	struct encoding e;
-
-	return encoding_of((const uint8_t *)pc, &e) && e.op.class == INSN_STRING && e.repeat;
+	return pc == step.last && (next_is_string(pc) || rip != pc || step.last_rip != pc);
 }
 
 static void begin_turn(void)
@@ -404,7 +393,7 @@ static void step_through_unwinder(struct sr_thread *t, ucontext_t *uc, uintptr_t
 	step.unwinding = true;
 	if (++step.unwinder_steps > UNWINDER_STEPS)
 		step.turn_max = 0;
-	if (step.unwinder_steps > UNWINDER_STEPS_MAX || is_delicate(pc) || sr_frame_leaves(pc))
+	if (step.unwinder_steps > UNWINDER_STEPS_MAX || next_is_delicate(pc) || sr_frame_leaves(pc))
 		stop_later(t, uc);
 	else
 		uc->uc_mcontext.gregs[REG_EFL] |= FLAG_STEP;
@@ -423,8 +412,8 @@ static void leave_unwinder(const ucontext_t *uc)
 /* The thread is about to execute another instruction. */
 static void look(struct sr_thread *t, ucontext_t *uc)
 {
-	uintptr_t pc = original(uc);
-	bool is_within = false;
+	uintptr_t rip = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], pc = original(uc);
+	bool is_within;
 	uint64_t r[16];
 
 	/*
@@ -441,15 +430,13 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 		return;
 	}
 	uc->uc_mcontext.gregs[REG_EFL] |= FLAG_STEP;
-	if (is_string(pc)) {
-		/* It traps after each of its elements, and again, until all are done, but is one step of the program. */
-		is_within = pc == step.last;
-		if ((uint64_t)*decode_register(uc, REGISTER_CX) > REPEATS_MAX) {
-			stop_later(t, uc);
-			return;
-		}
+	if (next_is_string(pc) && (uint64_t)*decode_register(uc, REGISTER_CX) > REPEATS_MAX) {
+		stop_later(t, uc);
+		return;
 	}
+	is_within = is_within_last(pc, rip);
 	step.last = pc;
+	step.last_rip = rip;
 	if (++step.steps > STEPS_MAX || step.looked > step.turn_max + 2 * FIND_MAX) {
 		give_up(t, uc);
 		return;
@@ -471,7 +458,7 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 			stop(t, uc, pc, r);
 		return;
 	}
-	if (is_delicate(pc)) {
+	if (next_is_delicate(pc)) {
 		step.hurries = true;
 		if (step.for_signal)
 			sr_signals_search_again(t);
@@ -484,7 +471,7 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 		memcpy(step.vectors, (const char *)uc->uc_mcontext.fpregs + XMM_AT, XMM_BYTES);
 	}
 	step.looked++;
-	step.pauses |= is_pause((const uint8_t *)pc);
+	step.pauses |= next_is_pause(pc);
 	if (!step.closed)
 		note_operand(pc, r);
 }
@@ -562,6 +549,10 @@ static bool on_step(siginfo_t *info, ucontext_t *uc)
 		/* The steps have ended in a handler, whose frame was above: this code goes on as it was interrupted, stepping. */
 		uc->uc_mcontext.gregs[REG_EFL] &= ~FLAG_STEP;
 		return t->signals.stepped;
+	}
+	if (step.for_signal && probes_is_section(uc)) {
+		probes_step_over(uc);
+		return true;
 	}
 	if (may_go_on(t)) {
 		look(t, uc);

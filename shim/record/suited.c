@@ -24,11 +24,17 @@
 static struct known {
 	uintptr_t pc;
 	uint8_t length; /* of what a jump changes */
-	uint8_t kind;
+	uint8_t kind;	/* what suits it if it is alone */
+	uint8_t taken;	/* what the trace has there; BREAKPOINT_NONE: no place */
 } *known;
 static uint32_t known_n;
 static uintptr_t outside; /* a page that was found to be of no code that can be known; 0: none was */
 static struct sr_lock lock; /* on all of these: a thread that steps is in nobody's section, and may wait for it */
+
+static uint8_t taken_length(const struct known *k)
+{
+	return k->taken == BREAKPOINT_JUMP ? k->length : 1;
+}
 
 /* Other code may be there now. */
 static void forget(void *addr, size_t size, int prot)
@@ -68,48 +74,63 @@ bool sr_suited_may_be(uintptr_t pc)
 	return is;
 }
 
-static bool is_under_known(uintptr_t pc, unsigned int length)
+static bool is_under_taken(uintptr_t pc, unsigned int length)
 {
 	for (uint32_t i = 0; i < known_n; i++) {
 		const struct known *k = &known[i];
 
-		if (k->kind != BREAKPOINT_NONE && pc - k->pc + length - 1 < (uintptr_t)k->length + length - 1)
+		if (k->taken != BREAKPOINT_NONE && pc - k->pc + length - 1 < (uintptr_t)taken_length(k) + length - 1)
 			return true;
 	}
 	return false;
 }
 
-static enum breakpoint_kind find_out(uintptr_t pc, uint8_t *length)
+/* In a replay only those are changed at which threads have been stopped. */
+static enum breakpoint_kind beside_taken(const struct known *k)
 {
-	unsigned int n = 1;
-	enum breakpoint_kind kind = breakpoint_suits(pc, &n);
+	if (k->taken != BREAKPOINT_NONE || k->kind == BREAKPOINT_NONE)
+		return k->taken;
+	if (k->kind == BREAKPOINT_JUMP && !is_under_taken(k->pc, k->length))
+		return BREAKPOINT_JUMP;
+	return is_under_taken(k->pc, 1) ? BREAKPOINT_NONE : BREAKPOINT_TRAP;
+}
 
-	if (kind == BREAKPOINT_JUMP && is_under_known(pc, n)) {
-		kind = BREAKPOINT_TRAP;
-		n = 1;
-	}
-	if (kind != BREAKPOINT_ASK_LATER && is_under_known(pc, n))
-		kind = BREAKPOINT_NONE;
-	*length = (uint8_t)n;
-	return kind;
+static struct known *find(uintptr_t pc)
+{
+	for (uint32_t i = 0; i < known_n; i++)
+		if (known[i].pc == pc)
+			return &known[i];
+	return NULL;
+}
+
+static void forget_others_than_taken(void)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < known_n; i++)
+		if (known[i].taken != BREAKPOINT_NONE)
+			known[kept++] = known[i];
+	known_n = kept;
 }
 
 static enum breakpoint_kind suited(uintptr_t pc)
 {
-	struct known *k;
+	struct known *k = find(pc);
+	enum breakpoint_kind kind;
+	unsigned int n = 1;
 
-	for (uint32_t i = 0; i < known_n; i++)
-		if (known[i].pc == pc)
-			return known[i].kind;
+	if (k)
+		return beside_taken(k);
+	if (known_n == KNOWN_MAX)
+		forget_others_than_taken();
 	if (known_n == KNOWN_MAX || sr_page_down(pc) == outside || !sr_suited_may_be(pc))
 		return BREAKPOINT_NONE;
-	k = &known[known_n];
-	k->kind = (uint8_t)find_out(pc, &k->length);
-	if (k->kind == BREAKPOINT_ASK_LATER)
-		return BREAKPOINT_ASK_LATER;
-	k->pc = pc;
-	known_n++;
-	return k->kind;
+	kind = breakpoint_suits(pc, &n);
+	if (kind == BREAKPOINT_ASK_LATER)
+		return kind;
+	k = &known[known_n++];
+	*k = (struct known){.pc = pc, .length = (uint8_t)n, .kind = (uint8_t)kind};
+	return beside_taken(k);
 }
 
 enum breakpoint_kind sr_suited(uintptr_t pc)
@@ -118,6 +139,20 @@ enum breakpoint_kind sr_suited(uintptr_t pc)
 
 	sr_lock(&lock);
 	kind = suited(pc);
+	sr_unlock(&lock);
+	return kind;
+}
+
+enum breakpoint_kind sr_suited_take(uintptr_t pc)
+{
+	enum breakpoint_kind kind;
+	struct known *k;
+
+	sr_lock(&lock);
+	kind = suited(pc);
+	k = find(pc);
+	if (k && kind != BREAKPOINT_ASK_LATER)
+		k->taken = (uint8_t)kind;
 	sr_unlock(&lock);
 	return kind;
 }

@@ -16,6 +16,8 @@
 bool sr_suited_start(void);
 
 enum breakpoint_kind sr_suited(uintptr_t pc);
+/* It is a place in the trace from now on, so that no other one can have bytes of it.  What the breakpoint there will be. */
+enum breakpoint_kind sr_suited_take(uintptr_t pc);
 
 /* Is it code of a file?  In what a program writes as it runs no instruction is suited.  Ask where the thread begins to step. */
 bool sr_suited_may_be(uintptr_t pc);

@@ -29,6 +29,8 @@ struct probe_frame {
 	uint64_t flags, back, index;
 };
 
+#define FLAG_STEP 0x100
+
 /* TF, DF, NT, RF, VM and what is above: AC, ID. */
 #define OTHER_FLAGS 0xffff4500
 
@@ -230,6 +232,14 @@ bool probes_is_section(const ucontext_t *uc)
 	return (s && copy_at(s, at) < 0) ||
 	       (at >= (uintptr_t)sr_probe_entry && at < (uintptr_t)sr_probe_entry_end) ||
 	       (at >= (uintptr_t)sr_counter_entry && at < (uintptr_t)sr_counter_entry_end);
+}
+
+void probes_step_over(ucontext_t *uc)
+{
+	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+
+	if (at > (uintptr_t)sr_probe_entry && at < (uintptr_t)sr_probe_entry_end)
+		uc->uc_mcontext.gregs[REG_EFL] &= ~FLAG_STEP;
 }
 
 /* Without a stack, a stub goes on to the copies, and has only overwritten the places of RCX and RAX. */

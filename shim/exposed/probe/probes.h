@@ -69,6 +69,12 @@ bool probes_trapped(ucontext_t *uc);
 bool probes_is_section(const ucontext_t *uc);
 
 /*
+ * The thread is stepping, and in a section.  C code may block SIGTRAP, and a step there would kill the thread; so it goes on without
+ * steps from where its flags are saved to where they are given back.
+ */
+void probes_step_over(ucontext_t *uc);
+
+/*
  * Around a signal's handler of the shim, which calls libc, whose code may have probes: their stubs go on to the
  * copies.  A stub that was interrupted has words in place that another one would overwrite; and the next signal would
  * begin at the upper end of the handlers' stack, which is in use.
