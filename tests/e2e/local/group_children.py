@@ -32,11 +32,11 @@ def record_all(trace, commands, *options, wait="true"):
     return status, said, err
 
 
-def record_server(place, *options):
+def record_server(place, *options, how="serve"):
     """One trace serves all who only read it."""
-    trace = os.path.join(place, "server%s.srec" % "".join(options))
+    trace = os.path.join(place, "%s%s.srec" % (how, "".join(options)))
     port = free_port()
-    commands = ["%s serve %d %d" % (PROGRAM, port, len(WORDS))] + ["%s ask %d %s" % (PROGRAM, port, w) for w in WORDS]
+    commands = ["%s %s %d %d" % (PROGRAM, how, port, len(WORDS))] + ["%s ask %d %s" % (PROGRAM, port, w) for w in WORDS]
     status, said, err = record_all(trace, commands, *options)
     return trace, said, "%s %s %s" % (status, said, err)
 
@@ -113,6 +113,18 @@ def clocks(tap, place):
     tap.ok(status == 0 and members(err) == ["0", "0/1", "0/2", "1", "2"], "recorded with clocks", how + err)
 
 
+def parent_too(tap, place):
+    """A child has no clock of its own, and is not taken for its parent, which has one."""
+    trace, _, how = record_server(place, "--clocks", how="host")
+    status, _, err = replay(trace)
+    tap.ok(status == 0 and members(err) == ["0", "0/1", "1", "2"], "the parent transfers, too, with clocks", how + err)
+    texts = [entered(trace, client) for client in "12"]
+    senders = sorted(re.findall(r"written by rank (0\S*) at SN", "".join(texts)))
+    tap.ok(senders == ["0", "0/1"], "one was sent by it, one by its child", "\n".join(texts))
+    text = run([SREPLAY, "graph", trace], SECONDS)[1].decode()
+    tap.ok("rank 0 to rank " in text and "rank 0/1 to rank " in text, "graph knows both", text)
+
+
 def debugger(tap, place):
     if not shutil.which("gdb"):
         return
@@ -140,4 +152,4 @@ def fio(tap, place):
 
 
 if __name__ == "__main__":
-    run_functions([server, chosen, kept, clocks, debugger, fio])
+    run_functions([server, chosen, kept, clocks, parent_too, debugger, fio])

@@ -3,6 +3,7 @@
  * forking_server.c: a server that forks for each of its clients, as many do:
  *
  *   forking_server serve PORT CLIENTS
+ *   forking_server host PORT CLIENTS     serves the last one itself, when its children have ended
  *   forking_server ask PORT WORD
  *
  * Client and child exchange their queue pairs over the socket.  The client WRITEs its word into the child's memory, which polls
@@ -12,6 +13,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,25 +133,31 @@ static int serve_one(int socket, uint64_t *length)
 	return 0;
 }
 
-static int serve(int port, int clients)
+static void serve_in_child(int listening, uint64_t *length)
+{
+	int socket = accept(listening, NULL, NULL);
+
+	if (!fork()) {
+		close(listening);
+		exit(serve_one(socket, length));
+	}
+	close(socket);
+}
+
+static int serve(int port, int clients, bool is_host)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	uint64_t *lengths = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), sum = 0;
-	int listening = socket(AF_INET, SOCK_STREAM, 0), yes = 1, status;
+	int listening = socket(AF_INET, SOCK_STREAM, 0), yes = 1, status, children = clients - is_host;
 
 	setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
 	CHECK(!bind(listening, (void *)&at, sizeof(at)) && !listen(listening, 8), "listen");
-	for (int i = 0; i < clients; i++) {
-		int socket = accept(listening, NULL, NULL);
-
-		if (!fork()) {
-			close(listening);
-			exit(serve_one(socket, &lengths[i]));
-		}
-		close(socket);
-	}
-	for (int i = 0; i < clients; i++)
+	for (int i = 0; i < children; i++)
+		serve_in_child(listening, &lengths[i]);
+	for (int i = 0; i < children; i++)
 		CHECK(wait(&status) > 0 && !status, "a child failed");
+	if (is_host)
+		serve_one(accept(listening, NULL, NULL), &lengths[children]);
 	for (int i = 0; i < clients; i++)
 		sum += lengths[i];
 	printf("%d clients, %llu letters\n", clients, (unsigned long long)sum);
@@ -186,6 +194,8 @@ static int ask(int port, const char *word)
 
 int main(int argc, char **argv)
 {
-	CHECK(argc == 4, "usage: forking_server serve PORT CLIENTS | ask PORT WORD");
-	return argv[1][0] == 's' ? serve(atoi(argv[2]), atoi(argv[3])) : ask(atoi(argv[2]), argv[3]);
+	CHECK(argc == 4, "usage: forking_server serve PORT CLIENTS | host PORT CLIENTS | ask PORT WORD");
+	if (argv[1][0] == 'a')
+		return ask(atoi(argv[2]), argv[3]);
+	return serve(atoi(argv[2]), atoi(argv[3]), argv[1][0] == 'h');
 }
