@@ -522,7 +522,7 @@ static bool on_message(siginfo_t *info, ucontext_t *uc)
 	struct sr_thread *t = &sr_self;
 
 	if (info->si_code != SI_QUEUE || info->si_ptr != &message)
-		return false;
+		return breakpoint_trapped(uc);
 	if ((is_at_work(t) || is_on_own_stack(t, uc)) && sr_token_is_asked_for(&t->run_token)) {
 		t->asked_in_operation |= t->in_operation != NULL;
 		if (!t->in_operation)
@@ -537,6 +537,11 @@ static bool on_message(siginfo_t *info, ucontext_t *uc)
 	else
 		look(t, uc);
 	return true;
+}
+
+static void interrupt_behind_stub(ucontext_t *uc)
+{
+	sr_signals_interrupted(&sr_self, uc);
 }
 
 static bool on_step(siginfo_t *info, ucontext_t *uc)
@@ -583,6 +588,7 @@ void sr_places_record(bool in_turns, bool may_part)
 	if (!sr_suited_start() || !sr_place_words_start() || sr_signals_claim(SIGSEGV, on_message) || sr_signals_claim(SIGTRAP, on_step))
 		return;
 	sr_signals_find_place = find_place;
+	breakpoints_interrupt_by(interrupt_behind_stub);
 	if (!in_turns)
 		return;
 	sr_token_stop_holder = ask;

@@ -91,7 +91,7 @@ static bool stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
 	return comes;
 }
 
-static void interrupt(void)
+static void interrupt(ucontext_t *uc)
 {
 	struct sr_thread *t = &sr_self;
 
@@ -197,10 +197,11 @@ static bool on_fault(siginfo_t *info, ucontext_t *uc)
 
 void sr_replay_start_places(void)
 {
-	static const struct breakpoint_handlers handlers = {.is_here = is_here, .stop = stop, .interrupt = interrupt, .lost = set_when_mapped};
+	static const struct breakpoint_handlers handlers = {.is_here = is_here, .stop = stop, .lost = set_when_mapped};
 
 	if (!breakpoints_start(&handlers))
 		return;
+	breakpoints_interrupt_by(interrupt);
 	sr_signals_claim(SIGSEGV, on_fault);
 	sr_heap_on_code(on_code);
 }

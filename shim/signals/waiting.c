@@ -366,6 +366,21 @@ static void miss_tick(struct sr_signal_state *s)
 		breakpoint_interrupt_at_probe();
 }
 
+/* Recording: the thread computes at uc. */
+static void look_for_place(struct sr_thread *t, ucontext_t *uc)
+{
+	if (all_are_blocked(&t->signals, uc))
+		sr_signals_left(t);
+	else if (t->signals.waiting && !had_no_time(&t->signals, uc) && !finds_place(t, uc))
+		sr_signals_deliver(t, uc);
+}
+
+void sr_signals_interrupted(struct sr_thread *t, ucontext_t *uc)
+{
+	if (!t->depth)
+		look_for_place(t, uc);
+}
+
 bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
 {
 	struct sr_thread *t = &sr_self;
@@ -381,18 +396,19 @@ bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
 		return true;
 	}
 	if (probes_is_section(uc)) {
+		/* A loop that does little but accesses to exposed memory is hardly ever seen outside of stubs. */
 		if (sr_signals_are_replayed())
 			miss_tick(s);
+		else
+			breakpoint_interrupt_at_probe();
 		tick_again(s, uc);
 		return true;
 	}
 	if (sr_signals_are_replayed()) {
 		if (sr_engine)
 			sr_engine->stalled(t);
-	} else if (all_are_blocked(s, uc)) {
-		sr_signals_left(t);
-	} else if (s->waiting && !had_no_time(s, uc) && !finds_place(t, uc)) {
-		sr_signals_deliver(t, uc);
+	} else {
+		look_for_place(t, uc);
 	}
 	return true;
 }

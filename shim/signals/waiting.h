@@ -66,6 +66,9 @@ void sr_signals_await_place(struct sr_thread *t, ucontext_t *uc);
 /* The same, and it has. */
 void sr_signals_compute(struct sr_thread *t, ucontext_t *uc);
 
+/* Recording: behind a probe's stub, where a tick had found the thread, it computes at uc. */
+void sr_signals_interrupted(struct sr_thread *t, ucontext_t *uc);
+
 /* A claim of SIGSEGV: the timer that interrupts a computing thread while signals wait. */
 bool sr_signal_tick(siginfo_t *info, ucontext_t *uc);
 

@@ -12,6 +12,7 @@
 
 bool breakpoints_on;
 static const struct breakpoint_handlers *handlers;
+static void (*interrupt)(ucontext_t *uc);
 
 /* In the frame of a signal, as xsave leaves it. */
 #define VECTORS_AT 160
@@ -50,7 +51,7 @@ void breakpoint_lost(const struct probe *s)
 
 void breakpoint_interrupt_at_probe(void)
 {
-	exposed_self.probe.interrupts = breakpoints_on;
+	exposed_self.probe.interrupts = interrupt != NULL;
 }
 
 void probe_interrupt(uintptr_t before)
@@ -64,6 +65,11 @@ bool breakpoints_start(const struct breakpoint_handlers *h)
 	handlers = h;
 	breakpoints_on = probes_are_possible();
 	return breakpoints_on;
+}
+
+void breakpoints_interrupt_by(void (*by)(ucontext_t *uc))
+{
+	interrupt = by;
 }
 
 /* ------------------------------------------------------------------ what is possible */
@@ -338,7 +344,7 @@ bool breakpoint_trapped(ucontext_t *uc)
 
 	if (g[REG_RIP] == (greg_t)sr_breakpoint_fault) {
 		g[REG_RIP] = (greg_t)exposed_self.probe.interrupted;
-		handlers->interrupt();
+		interrupt(uc);
 		return true;
 	}
 	if (!s)
@@ -349,6 +355,6 @@ bool breakpoint_trapped(ucontext_t *uc)
 	stops = handlers->is_here(s->pc, r) && handlers->stop(s->pc, r, (const char *)uc->uc_mcontext.fpregs + VECTORS_AT);
 	g[REG_RIP] = (greg_t)s->copies;
 	if (stops)
-		handlers->interrupt();
+		interrupt(uc);
 	return true;
 }

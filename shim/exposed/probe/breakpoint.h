@@ -27,17 +27,22 @@ struct breakpoint_handlers {
 	/* Is this thread to be looked at?  r: its registers by their numbers.  In general registers only (NO_VECTORS). */
 	bool (*is_here)(uintptr_t pc, const uint64_t r[16]);
 	/*
-	 * Then it is.  vectors: registers xmm0 to xmm15.  The thread goes on when this returns; but if it returns true, first
-	 * interrupt() is called, in a handler of SIGSEGV that has interrupted the program's code at the place.
+	 * Then it is.  vectors: registers xmm0 to xmm15.  The thread goes on when this returns; but if it returns true, it is
+	 * interrupted first (breakpoints_interrupt_by).
 	 */
 	bool (*stop)(uintptr_t pc, const uint64_t r[16], const char *vectors);
-	void (*interrupt)(void);
 	/* The program is about to change the code there, and the breakpoint is gone.  May be NULL.  With the module's lock. */
 	void (*lost)(uintptr_t pc, bool jump, uint8_t told_by);
 };
 
 /* Once.  False: the processor is not suited. */
 bool breakpoints_start(const struct breakpoint_handlers *h);
+
+/*
+ * Once.  interrupt() is called in a handler of SIGSEGV that has interrupted the program's code at the place.  uc: the program's
+ * context there.
+ */
+void breakpoints_interrupt_by(void (*interrupt)(ucontext_t *uc));
 
 /* What the stub compares: a general register by its number, but not rcx; or a word in memory. */
 #define BREAKPOINT_BY_WORD 16
@@ -62,8 +67,8 @@ void breakpoint_await_none(void);
 bool breakpoint_interrupted(uintptr_t *pc, uint64_t r[16]);
 
 /*
- * A thread that does nothing but accesses by probes is in their stubs whenever a signal looks.  So behind its next one,
- * interrupt() is called as at a breakpoint.  Any thread, for itself.
+ * A thread that does nothing but accesses by probes is in their stubs whenever a signal looks.  So at its next one it is
+ * interrupted as at a breakpoint.  Any thread, for itself.
  */
 void breakpoint_interrupt_at_probe(void);
 

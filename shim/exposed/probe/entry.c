@@ -142,7 +142,7 @@ NO_VECTORS SR_HIDDEN __attribute__((used)) bool sr_probe_is_needed(struct probe_
 	if (s->breaks)
 		return breakpoint_is_here(s->pc, f->r);
 	t->probe.ticks = t->tick_due;
-	if (t->probe.ticks)
+	if (t->probe.ticks || t->probe.interrupts)
 		return true;
 	if (o->base != NO_REGISTER)
 		addr += f->r[o->base];
@@ -193,7 +193,7 @@ SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char 
 		errno = saved;
 		return;
 	}
-	/* The last access was such a one.  Then the thread comes here again. */
+	/* The thread comes here again. */
 	if (t->probe.interrupts) {
 		probe_interrupt(s->at);
 		errno = saved;

@@ -72,10 +72,6 @@ static bool stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
 	return false;
 }
 
-static void interrupt_nobody(void)
-{
-}
-
 /* As the shim: breakpoints have faults, too. */
 static void take_all_faults(int sig, siginfo_t *info, void *uc)
 {
@@ -90,7 +86,7 @@ static void ignore(const struct sr_exposed_event *e)
 static int set_up(void **state)
 {
 	static const struct sr_exposed_hooks h = {.event = ignore, .patches = true};
-	static const struct breakpoint_handlers handlers = {.is_here = is_here, .stop = stop, .interrupt = interrupt_nobody};
+	static const struct breakpoint_handlers handlers = {.is_here = is_here, .stop = stop};
 	struct sigaction sa = {.sa_sigaction = take_all_faults, .sa_flags = SA_SIGINFO | SA_NODEFER};
 
 	if (!map_for_nic(PAGE_BYTES, &user, &dma))

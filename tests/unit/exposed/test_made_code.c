@@ -47,10 +47,6 @@ static bool stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
 	return false;
 }
 
-static void interrupt_nobody(void)
-{
-}
-
 static void note_lost(uintptr_t pc, bool jump, uint8_t told_by)
 {
 	lost_at = pc;
@@ -71,7 +67,7 @@ static void ignore(const struct sr_exposed_event *e)
 static int set_up(void **state)
 {
 	static const struct sr_exposed_hooks h = {.event = ignore, .patches = true};
-	static const struct breakpoint_handlers b = {.is_here = is_here, .stop = stop, .interrupt = interrupt_nobody, .lost = note_lost};
+	static const struct breakpoint_handlers b = {.is_here = is_here, .stop = stop, .lost = note_lost};
 	struct sigaction sa = {.sa_sigaction = take, .sa_flags = SA_SIGINFO | SA_NODEFER};
 
 	if (!map_for_nic(4 * PAGE_BYTES, &user, &dma))
