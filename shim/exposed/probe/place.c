@@ -28,8 +28,8 @@ static const uint8_t down[] = {0xf4, 0xf0, 0xe8, 0xe0, 0xd8, 0xd0, 0xc8, 0xc0, 0
 #define STACK_MIN (96ul << 20)
 #define PROGRAMS_END 0x570000000000ul
 #define LIBRARIES    0x7e0000000000ul
-/* A jump down from a low program leads below address 0, and so behind all addresses. */
-#define PROGRAM_END  0x7ffffffff000ul
+/* A jump down from a low program leads below address 0, and so behind all that a process can have. */
+#define ADDRESSES_END 0x7ffffffff000ul
 
 /* How many choices there are; so many of them below. */
 #define PLACES	     1000
@@ -88,7 +88,7 @@ static uintptr_t stub_at(const struct probe *s, unsigned int n)
 
 static bool is_choice(const struct probe *s, unsigned int n, uintptr_t at)
 {
-	if (at < 0x10000 || at >= PROGRAM_END)
+	if (at < 0x10000 || at >= ADDRESSES_END)
 		return false;
 	if (s->punned)
 		return !is_left_to_program(s, at);

@@ -29,7 +29,7 @@
 #define BYTES	 65536
 #define SIGNALS	 5
 #define ACCESS	 (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
-#define ALWAYS	 __attribute__((noinline))
+#define NOINLINE __attribute__((noinline))
 
 static uint64_t *memory;
 static volatile sig_atomic_t found_n;
@@ -52,7 +52,7 @@ static void note(int signo, siginfo_t *info, void *context)
 	found_n++;
 }
 
-static ALWAYS void store(uint64_t k)
+static NOINLINE void store(uint64_t k)
 {
 	volatile uint16_t *half = (volatile uint16_t *)memory;
 
@@ -60,7 +60,7 @@ static ALWAYS void store(uint64_t k)
 		half[i] = (uint16_t)k;
 }
 
-static ALWAYS void add(uint64_t k)
+static NOINLINE void add(uint64_t k)
 {
 	volatile uint64_t *word = memory;
 
@@ -68,7 +68,7 @@ static ALWAYS void add(uint64_t k)
 		word[i] += k;
 }
 
-static ALWAYS void copy(uint64_t k)
+static NOINLINE void copy(uint64_t k)
 {
 	volatile uint64_t *word = memory;
 	const size_t half = BYTES / sizeof(*word) / 2;
@@ -78,7 +78,7 @@ static ALWAYS void copy(uint64_t k)
 }
 
 /* Nothing changes there, so a register alone tells one turn from the next. */
-static ALWAYS void poll(uint64_t k)
+static NOINLINE void poll(uint64_t k)
 {
 	const volatile uint32_t *flag = (const volatile uint32_t *)memory;
 
