@@ -21,15 +21,8 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include "check.h"
 #include "loopback_qp.h"
-
-#define CHECK(x)                                                              \
-	do {                                                                  \
-		if (!(x)) {                                                   \
-			fprintf(stderr, "deregisters: line %d\n", __LINE__); \
-			exit(1);                                              \
-		}                                                             \
-	} while (0)
 
 #define CLIENTS 300
 #define WORDS   64

@@ -17,15 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "loopback_qp.h"
-
-#define CHECK(x)                                                                \
-	do {                                                                    \
-		if (!(x)) {                                                     \
-			fprintf(stderr, "exposed_uring: line %d\n", __LINE__); \
-			exit(1);                                                \
-		}                                                               \
-	} while (0)
 
 #define PAGE   4096
 #define BYTES  (4 * PAGE)

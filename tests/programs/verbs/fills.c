@@ -21,15 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "loopback_qp.h"
-
-#define CHECK(x)                                                        \
-	do {                                                            \
-		if (!(x)) {                                             \
-			fprintf(stderr, "fills: line %d\n", __LINE__); \
-			exit(1);                                        \
-		}                                                       \
-	} while (0)
 
 #define PAGE   4096
 #define PAGES  48

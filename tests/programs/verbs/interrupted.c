@@ -18,13 +18,7 @@
 #include <sys/time.h>
 #include <ucontext.h>
 
-#define CHECK(x)                                                              \
-	do {                                                                  \
-		if (!(x)) {                                                   \
-			fprintf(stderr, "interrupted: line %d\n", __LINE__); \
-			exit(1);                                              \
-		}                                                             \
-	} while (0)
+#include "check.h"
 
 #define BYTES	 65536
 #define SIGNALS	 5

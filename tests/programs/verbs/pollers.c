@@ -22,15 +22,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "loopback_qp.h"
-
-#define CHECK(x)                                                          \
-	do {                                                              \
-		if (!(x)) {                                               \
-			fprintf(stderr, "pollers: line %d\n", __LINE__); \
-			exit(1);                                          \
-		}                                                         \
-	} while (0)
 
 #define RINGS    2
 #define SLOTS    32

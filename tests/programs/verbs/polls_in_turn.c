@@ -16,13 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHECK(x)                                                                \
-	do {                                                                    \
-		if (!(x)) {                                                     \
-			fprintf(stderr, "polls_in_turn: line %d\n", __LINE__); \
-			exit(1);                                                \
-		}                                                               \
-	} while (0)
+#include "check.h"
 
 #define QUEUES 3
 #define ROUNDS 20000
