@@ -55,7 +55,6 @@
 /* It came back so often within a short turn: a tight loop, in which a register counts. */
 #define TIGHT	      3
 
-#define FLAG_STEP  0x100
 #define XMM_AT	   160 /* in the frame of a signal */
 #define XMM_BYTES  256
 /* The others may have what a call of the recorder left there. */

@@ -148,8 +148,6 @@ static void report(const ucontext_t *uc, const struct insn *insn, uintptr_t faul
 
 /* -------------------------------------------------- instructions done by themselves */
 
-#define FLAG_STEP 0x100
-
 /* The page that is open for one instruction, which is not done here. */
 static struct {
 	struct sr_watched *p; /* NULL: a page of exposed memory */

@@ -29,8 +29,6 @@ struct probe_frame {
 	uint64_t flags, back, index;
 };
 
-#define FLAG_STEP 0x100
-
 /* TF, DF, NT, RF, VM and what is above: AC, ID. */
 #define OTHER_FLAGS 0xffff4500
 

@@ -15,6 +15,9 @@
 #include "shim/exposed/x86/opcodes.h"
 #include "shim/exposed/x86/vector.h"
 
+/* Of the flags: the thread traps behind each instruction. */
+#define FLAG_STEP 0x100
+
 struct insn {
 	enum insn_class class;
 	uint8_t length;
