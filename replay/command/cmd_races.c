@@ -14,13 +14,13 @@
 
 #include "replay/analysis/races/hooked.h"
 #include "replay/analysis/races/races.h"
+#include "replay/analysis/log/children.h"
 #include "replay/analysis/log/large.h"
 #include "replay/analysis/log/prefault.h"
 #include "replay/analysis/log/sizes.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/command/races_again.h"
-#include "replay/command/races_children.h"
 #include "replay/command/races_watch.h"
 #include "replay/command/suppress.h"
 #include "replay/command/traces.h"
@@ -555,10 +555,12 @@ int sr_cmd_races(int argc, char **argv)
 	}
 	if (sr_trace_open(&t, o.common.dir, &err))
 		return sr_fail("%s", err.text);
+	if (sr_children_adopt(t, &err)) {
+		sr_trace_close(t);
+		return sr_fail("%s", err.text);
+	}
 	status = leaves_out(t, o.common.dir) ? SR_EXIT_FAILED : find(&o, t);
 	sr_trace_close(t);
-	if (status != SR_EXIT_FAILED)
-		sr_races_say_children(o.common.dir);
 	if (o.json && (ferror(o.json) | fclose(o.json)) && status != SR_EXIT_FAILED)
 		status = sr_fail("cannot write all of the JSON: %s", strerror(errno));
 	return status;

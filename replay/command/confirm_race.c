@@ -43,6 +43,25 @@ bool sr_races_save(const json_t *all, const char *dir)
 	return fine;
 }
 
+/* Neither can be held in its order, nor stopped at: the children of a rank are no ranks of their own. */
+static bool is_of_child(const json_t *race, const char *dir)
+{
+	json_t *access;
+	size_t i;
+
+	json_array_foreach(json_object_get(race, "accesses"), i, access)
+	{
+		const bool is_sent = json_is_string(json_object_get(access, "sender_child"));
+		const char *child = json_string_value(json_object_get(access, is_sent ? "sender_child" : "child"));
+		const long long rank = json_integer_value(json_object_get(access, is_sent ? "sender" : "rank"));
+
+		if (child)
+			return sr_fail("an access of race %lld is of process %lld/%s, which rank %lld has forked: go there by sreplay replay --gdb %lld/%s %s",
+					json_integer_value(json_object_get(race, "id")), rank, child, rank, rank, child, dir);
+	}
+	return false;
+}
+
 json_t *sr_races_number(json_t *all, const char *dir, long number)
 {
 	json_t *race;
@@ -50,7 +69,7 @@ json_t *sr_races_number(json_t *all, const char *dir, long number)
 
 	json_array_foreach(json_object_get(all, "races"), i,
 			   race) if (json_integer_value(json_object_get(race, "id")) ==
-				     number) return race;
+				     number) return is_of_child(race, dir) ? NULL : race;
 	sr_fail("%s has no race %ld: sreplay races --notes %s lists them", dir, number, dir);
 	return NULL;
 }

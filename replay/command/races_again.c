@@ -91,6 +91,7 @@ static int add(json_t *access, struct sr_call_sites *sites, const struct sr_race
 	       struct sr_error *err)
 {
 	const struct sr_access *a = sender_of(r, found);
+	const char *child;
 	struct sr_schema *schema = sr_schema_of(r->how.trace, at[0].rank, err);
 
 	if (!schema)
@@ -98,7 +99,9 @@ static int add(json_t *access, struct sr_call_sites *sites, const struct sr_race
 	json_object_set_new(access, "kind", json_string(kind_word(found->kind)));
 	json_object_set_new(access, "opcode", json_integer(a->opcode));
 	if (a != found) {
-		json_object_set_new(access, "sender", json_integer(at[0].rank));
+		json_object_set_new(access, "sender", json_integer(sr_json_rank(r->how.links->ranks[a->rank].name, &child)));
+		if (child)
+			json_object_set_new(access, "sender_child", json_string(child));
 		json_object_set_new(access, "sender_sn", json_integer((json_int_t)a->sn));
 	}
 	json_object_set_new(access, "call", instance(schema, r, a, &at[0]));

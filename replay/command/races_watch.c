@@ -110,11 +110,14 @@ static void __attribute__((noreturn)) run_replay(const char *dir, const struct w
 	_exit(SR_EXIT_FAILED);
 }
 
-static void start_replay(const char *dir, struct watched_rank *r, int32_t rank, const char *timeout)
+/* A child has a trace of its own, in which it has its rank's number. */
+static void start_replay(const struct sr_race_collecting *how, size_t rank, struct watched_rank *r, const char *timeout)
 {
+	const int32_t number = how->links->ranks[rank].number;
+
 	r->child = fork();
 	if (!r->child)
-		run_replay(dir, r, rank, timeout);
+		run_replay(sr_trace_rank_dir(how->trace, number), r, sr_trace_recorded_rank(how->trace, number), timeout);
 	if (r->child < 0) {
 		r->failed = -errno;
 		r->child = 0;
@@ -175,7 +178,7 @@ static void start(const struct watching *w, const struct sr_race_model *m, size_
 	if (ranges < 0)
 		r->failed = ranges;
 	else
-		start_replay(w->dir, r, number_of(w, rank), NULL);
+		start_replay(w->how, rank, r, NULL);
 }
 
 static void wait_for(struct watched_rank *r)
@@ -266,7 +269,7 @@ bool sr_watches_find(struct sr_race_watches *s, struct sr_race_stacks *stacks, c
 /* Another replay of a rank, which has left its recording at a load: whether it was exact is no question. */
 static int run_trial(struct sr_race_watches *s, const struct sr_race_collecting *how, const char *dir, struct watched_rank *r, uint32_t rank)
 {
-	start_replay(dir, r, how->links->ranks[rank].number, TRIAL_TIMEOUT);
+	start_replay(how, rank, r, TRIAL_TIMEOUT);
 	wait_for(r);
 	return r->failed ? r->failed : sr_race_watches_read(s, rank, r->file.path);
 }

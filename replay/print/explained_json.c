@@ -1,25 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/print/explained_json.h"
 
-#include <stdlib.h>
-
 #include "replay/print/json.h"
-
-/* The number of the rank of this name, and of a child its name among that rank's; NULL: it is a rank. */
-static int split(const char *name, const char **child)
-{
-	char *end;
-	int rank = (int)strtol(name, &end, 10);
-
-	*child = *end == '/' ? end + 1 : NULL;
-	return rank;
-}
 
 json_t *sr_explained_call_json(const struct sr_explained_words *x, int32_t rank, uint32_t thread,
 			       uint64_t sn)
 {
 	const char *child;
-	int number = split(sr_links_name(x->links, rank), &child);
+	int number = sr_json_rank(sr_links_name(x->links, rank), &child);
 
 	return json_pack("{s:i, s:s*, s:i, s:I, s:o}", "rank", number, "child", child, "thread", (int)thread, "sn",
 			 (json_int_t)sn, "call", sr_json_string(x->call(x->argument, rank, thread, sn)));
@@ -102,7 +90,7 @@ static void set_owner(json_t *v, const struct sr_explained_words *x, size_t rank
 	const char *child = NULL;
 	bool known = rank != SR_NO_RANK;
 
-	json_object_set_new(v, "from", known ? json_integer(split(x->links->ranks[rank].name, &child)) : json_null());
+	json_object_set_new(v, "from", known ? json_integer(sr_json_rank(x->links->ranks[rank].name, &child)) : json_null());
 	if (child)
 		json_object_set_new(v, "from_child", json_string(child));
 }

@@ -85,3 +85,12 @@ json_t *sr_json_count(uint64_t n)
 {
 	return json_integer((json_int_t)n);
 }
+
+int sr_json_rank(const char *name, const char **child)
+{
+	char *end;
+	int rank = (int)strtol(name, &end, 10);
+
+	*child = *end == '/' ? end + 1 : NULL;
+	return rank;
+}

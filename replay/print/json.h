@@ -21,4 +21,7 @@ json_t *sr_json_hex(const void *bytes, size_t n);
 /* A count.  (jansson's own functions take signed numbers.) */
 json_t *sr_json_count(uint64_t n);
 
+/* The number of the rank of this name, and of a child its name among that rank's; NULL: it is a rank. */
+int sr_json_rank(const char *name, const char **child);
+
 #endif

@@ -23,6 +23,8 @@ const char *sr_race_doubt_words(uint16_t doubts, size_t i)
 	    {SR_DOUBT_LOOP, "orders in the trace contradict each other, and some were dropped"},
 	    {SR_DOUBT_BENIGN, "the program says that races in this memory do no harm"},
 	    {SR_DOUBT_LOCKSET, "something orders them in this run, but neither a lock that both have nor a barrier does"},
+	    {SR_DOUBT_END, "a child has ended, and no wait says when its parent knew that: it may order them"},
+	    {SR_DOUBT_UNCLOCKED, "a forked process without a clock may order them by what it read or wrote"},
 	    {SR_DOUBT_CUT, "the trace has no clocks, or lacks calls"},
 	};
 
@@ -41,6 +43,17 @@ static int32_t number_of(const struct sr_races *r, uint32_t rank)
 static const char *name_of(const struct sr_races *r, uint32_t rank)
 {
 	return r->how.links->ranks[rank].name;
+}
+
+/* "rank", and of a child "child" as well, as explain has them. */
+static json_t *with_rank(json_t *o, const struct sr_races *r, uint32_t rank)
+{
+	const char *child;
+
+	json_object_set_new(o, "rank", json_integer(sr_json_rank(name_of(r, rank), &child)));
+	if (child)
+		json_object_set_new(o, "child", json_string(child));
+	return o;
 }
 
 char *sr_race_place(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a)
@@ -214,8 +227,8 @@ static void print_bounds(FILE *out, struct sr_call_sites *sites, const struct sr
 
 static json_t *bound_json(struct sr_call_sites *sites, const struct sr_races *r, uint32_t rank, const struct sr_race_call *c)
 {
-	return json_pack("{s:i, s:I, s:I, s:o}", "rank", number_of(r, rank), "thread", (json_int_t)c->thread, "sn", (json_int_t)c->sn, "place",
-			 sr_json_string(sr_call_sites_call(sites, number_of(r, rank), c->thread, c->sn)));
+	return with_rank(json_pack("{s:I, s:I, s:o}", "thread", (json_int_t)c->thread, "sn", (json_int_t)c->sn, "place",
+				   sr_json_string(sr_call_sites_call(sites, number_of(r, rank), c->thread, c->sn))), r, rank);
 }
 
 static json_t *bounds_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race)
@@ -279,8 +292,8 @@ static json_t *entry_json(struct sr_call_sites *sites, const struct sr_races *r,
 
 	if (!(race->doubts & SR_DOUBT_OUTSIDE))
 		return json_null();
-	return json_pack("{s:i, s:o, s:s, s:o}", "rank", number_of(r, e->rank), "call", e->call ? bound_json(sites, r, e->rank, e->call) : json_null(), "by",
-			 e->is_socket ? "socket" : "verbs", "missing_ranks", missing_ranks(r));
+	return with_rank(json_pack("{s:o, s:s, s:o}", "call", e->call ? bound_json(sites, r, e->rank, e->call) : json_null(), "by",
+				   e->is_socket ? "socket" : "verbs", "missing_ranks", missing_ranks(r)), r, e->rank);
 }
 
 /* What may order the two. */
@@ -314,10 +327,10 @@ static json_t *skip_json(struct sr_call_sites *sites, const struct sr_races *r, 
 
 	if (!k)
 		return json_null();
-	return json_pack("{s:i, s:I, s:I, s:I, s:o, s:{s:i, s:I, s:I}}", "rank", number_of(r, k->rank), "thread", (json_int_t)k->thread, "sn",
-			 (json_int_t)k->sn, "fault", (json_int_t)k->fault, "place",
-			 sr_json_string(sr_call_sites_address(sites, number_of(r, k->rank), k->pc + 1)), "finds", "rank", number_of(r, w->rank), "thread",
-			 (json_int_t)w->thread, "sn", (json_int_t)w->sn);
+	return with_rank(json_pack("{s:I, s:I, s:I, s:o, s:o}", "thread", (json_int_t)k->thread, "sn", (json_int_t)k->sn, "fault", (json_int_t)k->fault,
+				   "place", sr_json_string(sr_call_sites_address(sites, number_of(r, k->rank), k->pc + 1)), "finds",
+				   with_rank(json_pack("{s:I, s:I}", "thread", (json_int_t)w->thread, "sn", (json_int_t)w->sn), r, w->rank)),
+			 r, k->rank);
 }
 
 void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race,
@@ -354,14 +367,21 @@ void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races
 json_t *sr_race_access_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a)
 {
 	char text[64], *place = sr_race_place(sites, r, a);
-	json_t *o = json_pack("{s:s, s:i, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:o}", "what", sr_race_access_words(a, text),
-			      "rank", number_of(r, a->rank), "thread", (json_int_t)a->thread, "sn", (json_int_t)a->sn,
+	json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:o}", "what", sr_race_access_words(a, text),
+			      "thread", (json_int_t)a->thread, "sn", (json_int_t)a->sn,
 			      "fault", (json_int_t)a->fault, "address", sr_json_address(a->begin), "length",
 			      (json_int_t)(a->end - a->begin), "site", sr_json_address(a->site), "instruction", sr_json_address(a->pc), "place",
 			      sr_json_string(place ? place : ""));
 
 	free(place);
-	return o;
+	return with_rank(o, r, a->rank);
+}
+
+static json_t *memory_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race)
+{
+	return with_rank(json_pack("{s:o, s:I, s:o, s:b}", "address", sr_json_address(race->begin), "length", (json_int_t)(race->end - race->begin),
+				   "registered", region_json(sites, r, race), "relaxed", race->a.is_relaxed || race->b.is_relaxed),
+			 r, race->a.owner);
 }
 
 json_t *sr_race_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race, size_t number)
@@ -374,12 +394,10 @@ json_t *sr_race_json(struct sr_call_sites *sites, const struct sr_races *r, cons
 
 	for (size_t i = 0; *(words = sr_race_doubt_words(race->doubts, i)); i++)
 		json_array_append_new(reasons, json_string(words));
-	return json_pack("{s:I, s:s, s:s, s:s, s:I, s:{s:i, s:o, s:I, s:o, s:b}, s:[o, o], s:o, s:o, s:[o, o], s:o, s:o, s:o}", "id", (json_int_t)number,
+	return json_pack("{s:I, s:s, s:s, s:s, s:I, s:o, s:[o, o], s:o, s:o, s:[o, o], s:o, s:o, s:o}", "id", (json_int_t)number,
 			 "severity", sr_race_severity_word(race->severity), "class", sr_race_class_word(race->class),
 			 "evidence", sr_race_evidence_word(race->evidence), "count", (json_int_t)race->count, "memory",
-			 "rank", number_of(r, race->a.owner), "address", sr_json_address(race->begin), "length",
-			 (json_int_t)(race->end - race->begin), "registered", region_json(sites, r, race),
-			 "relaxed", race->a.is_relaxed || race->b.is_relaxed, "accesses", sr_race_access_json(sites, r, &race->a),
+			 memory_json(sites, r, race), "accesses", sr_race_access_json(sites, r, &race->a),
 			 sr_race_access_json(sites, r, &race->b), "reasons", reasons, "in_order", bounds_json(sites, r, race), "values",
 			 content_json(&contents.a), content_json(&contents.b), "other_order", other_json(&contents), "entered", entry_json(sites, r, race), "earlier", skip_json(sites, r, race));
 }

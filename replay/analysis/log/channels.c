@@ -40,6 +40,7 @@ struct walk {
 	enum { NOT_ASKED, NOT_INTERESTING, INTERESTING } interest[SR_LOG_CALLS]; /* by kind of call */
 	bool *shares; /* NULL: not asked */
 	bool shares_not[SR_LOG_CALLS]; /* by kind of call: it cannot */
+	bool has_begun; /* what it has inherited is known */
 	int64_t *own_segments; /* System V: that only this process knows, as long as it tells nobody */
 	size_t own_segments_n, own_segments_room;
 };
@@ -338,6 +339,15 @@ static bool is_sharing(struct walk *w, const struct sr_entry *e)
 	return is;
 }
 
+/* What a child shares with its parent is noted in front of its first call. */
+static bool is_inherited(struct walk *w, const struct sr_entry *e)
+{
+	const char *name = w->has_begun ? NULL : sr_schema_name(w->schema, e->kind);
+
+	w->has_begun = !name || strcmp(name, "shared_mapping");
+	return !w->has_begun;
+}
+
 static void advance(struct walk *w, struct source *s)
 {
 	struct sr_entry e;
@@ -348,7 +358,7 @@ static void advance(struct walk *w, struct source *s)
 		if (e.kind < SR_REC_CALL || e.size < sizeof(struct sr_call_head))
 			continue;
 		if (w->shares && !*w->shares)
-			*w->shares = is_sharing(w, &e);
+			*w->shares = is_inherited(w, &e) || is_sharing(w, &e);
 		if (!is_kind_of_interest(w, e.kind))
 			continue;
 		s->name = sr_schema_name(w->schema, e.kind);
@@ -410,7 +420,7 @@ int sr_channels_walk(struct sr_trace *t, int32_t rank,
 		     bool (*see)(void *argument, const struct sr_channel_use *u), void *argument,
 		     bool *shares, struct sr_error *err)
 {
-	struct walk w = {.rank = rank, .see = see, .argument = argument, .shares = shares};
+	struct walk w = {.rank = rank, .see = see, .argument = argument, .shares = shares, .has_begun = rank < SR_FIRST_ADOPTED};
 	struct source *s;
 	bool more = true;
 	int ret;

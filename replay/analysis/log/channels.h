@@ -41,7 +41,7 @@ struct sr_channel_use {
 
 /*
  * Calls the function for each of them, in an order in which they can have happened, until it returns
- * false.  shares: NULL, or set if this rank has memory that another process has made (System V, /dev/shm): what they
+ * false.  shares: NULL, or set if this rank has memory that another process has made (System V, /dev/shm), or that a child has inherited: what they
  * tell each other there is in no record.  0, or -errno and a sentence.
  */
 int sr_channels_walk(struct sr_trace *t, int32_t rank,

@@ -28,6 +28,27 @@ int sr_collect_unknown_value(struct sr_collect *c, uint32_t moment, size_t rank)
 	return err;
 }
 
+int sr_collect_unclocked_value(struct sr_collect *c, uint32_t moment, size_t rank)
+{
+	int err = sr_collect_border(c, moment, rank, true, false);
+
+	if (!err)
+		c->run->borders[c->run->borders_n - 1].is_unclocked = true;
+	return err;
+}
+
+int sr_collect_unseen_end(struct sr_collect *c, uint32_t moment, size_t rank, uint32_t end)
+{
+	int err = sr_collect_border(c, moment, rank, true, false);
+	struct sr_race_border *b = &c->run->borders[c->run->borders_n - 1];
+
+	if (!err) {
+		b->is_end = true;
+		b->end = end;
+	}
+	return err;
+}
+
 int sr_collect_shared_value(struct sr_collect *c, uint32_t moment, size_t rank)
 {
 	int err = sr_collect_border(c, moment, rank, true, false);

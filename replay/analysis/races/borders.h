@@ -14,4 +14,10 @@ int sr_collect_shared_value(struct sr_collect *c, uint32_t moment, size_t rank);
 /* At this moment a value was learned of which it is not known where it came from.  0 or -ENOMEM. */
 int sr_collect_unknown_value(struct sr_collect *c, uint32_t moment, size_t rank);
 
+/* ... since a process has no clock.  0 or -ENOMEM. */
+int sr_collect_unclocked_value(struct sr_collect *c, uint32_t moment, size_t rank);
+
+/* From this moment on a parent may know, unseen, that its child has ended, at `end`.  0 or -ENOMEM. */
+int sr_collect_unseen_end(struct sr_collect *c, uint32_t moment, size_t rank, uint32_t end);
+
 #endif

@@ -10,12 +10,14 @@
 #include "replay/analysis/log/large.h"
 #include "replay/analysis/process/process.h"
 #include "replay/analysis/races/annotations.h"
+#include "replay/analysis/races/borders.h"
 #include "replay/analysis/races/connections.h"
 #include "replay/analysis/races/lifetimes.h"
 #include "replay/analysis/races/locks.h"
 #include "replay/analysis/races/positions.h"
 #include "replay/analysis/races/receives.h"
 #include "replay/analysis/races/requests.h"
+#include "replay/analysis/races/unclocked.h"
 #include "replay/analysis/races/values.h"
 
 static void take_progress(void *argument, uint64_t done, uint64_t size)
@@ -24,6 +26,43 @@ static void take_progress(void *argument, uint64_t done, uint64_t size)
 
 	if (c->how->progress)
 		c->how->progress(c->how->argument, done + c->pass * size, size * c->passes);
+}
+
+/* The first moment of a child; of the parent's other end is known what kin.h says. */
+static int begin_children(struct sr_collect *c)
+{
+	for (size_t i = 0; i < c->kin.n; i++) {
+		struct sr_race_child *k = &c->kin.children[i];
+		const uint32_t first = sr_model_moment(c->m, c->ranks[k->rank].lane);
+
+		if (k->parent == SR_NO_PARENT && sr_collect_border(c, first, k->rank, true, false))
+			return -ENOMEM;
+		k->first = first;
+	}
+	return c->m->is_full ? -ENOMEM : 0;
+}
+
+/* Nobody knows who was told that it has ended, nor when: its parent, from the fork on. */
+static int end_unseen(struct sr_collect *c, const struct sr_race_child *k, uint32_t last)
+{
+	int err = sr_collect_border(c, last, k->rank, false, false);
+
+	if (!err && k->forked != SR_NO_MOMENT)
+		err = sr_collect_unseen_end(c, k->forked, k->parent, last);
+	return err;
+}
+
+static void end_children(struct sr_collect *c)
+{
+	for (size_t i = 0; i < c->kin.n; i++) {
+		const struct sr_race_child *k = &c->kin.children[i];
+		const uint32_t last = c->m->lanes[c->ranks[k->rank].lane].last;
+
+		sr_model_order(c->m, k->forked, k->first, SR_SURE, false);
+		sr_model_order(c->m, last, k->waited, SR_SURE, false);
+		if (k->waited == SR_NO_MOMENT && end_unseen(c, k, last))
+			c->m->is_full = true;
+	}
 }
 
 static int begin(struct sr_collect *c)
@@ -35,7 +74,7 @@ static int begin(struct sr_collect *c)
 	c->ranks = calloc(links->ranks_n + 1, sizeof(*c->ranks));
 	if (!c->producers || !c->ranks)
 		return -ENOMEM;
-	c->run->has_clocks = true;
+	c->run->has_clocks = c->are_all_clocked = true;
 	for (size_t i = 0; i < links->ranks_n; i++) {
 		struct sr_collected_rank *r = &c->ranks[i];
 
@@ -46,13 +85,15 @@ static int begin(struct sr_collect *c)
 		r->heard = calloc(links->ranks_n + 1, sizeof(*r->heard));
 		if (!r->sampled || !r->unseen || !r->heard)
 			return -ENOMEM;
-		if (links->ranks[i].member < 0)
+		if (links->ranks[i].member < 0 && links->ranks[i].number < SR_FIRST_ADOPTED)
 			c->run->has_clocks = false;
+		else if (links->ranks[i].member < 0)
+			c->are_all_clocked = false;
 	}
 	for (size_t i = 0; i < links->ends_n; i++)
 		if (links->ends[i].peer == SR_NO_END)
 			c->ranks[links->ends[i].rank].has_outside = true;
-	return c->m->is_full ? -ENOMEM : 0;
+	return c->m->is_full ? -ENOMEM : begin_children(c);
 }
 
 static void end(struct sr_collect *c)
@@ -60,9 +101,10 @@ static void end(struct sr_collect *c)
 	sr_collect_end_positions(c);
 	sr_collect_end_requests(c);
 	sr_race_sockets_link(&c->sockets, c->m);
+	end_children(c);
 	sr_collect_follow_cm(c);
 	c->run->shares_memory = c->sockets.shares_memory && !c->how->shared_is_seen;
-	if (sr_collect_end_locks(c))
+	if (sr_collect_end_locks(c) || sr_collect_end_unclocked(c))
 		c->m->is_full = true;
 }
 
@@ -94,6 +136,7 @@ static void release(struct sr_collect *c)
 	sr_keymap_free(&c->last_fetched);
 	sr_keymap_free(&c->closing_places);
 	free(c->closings);
+	free(c->unclocked);
 	sr_annotations_free(&c->annotations);
 	free(c->cm);
 	free(c->lock_requests);
@@ -143,14 +186,17 @@ static void count_lacking(struct sr_collect *c)
 static void release_pass(struct sr_collect *c, const struct sr_collect *fresh)
 {
 	struct sr_race_sockets sockets = c->sockets;
+	struct sr_race_kin kin = c->kin;
 
 	release(c);
 	sr_race_run_free(c->run);
 	if (c->how->watches)
 		sr_race_watches_restart(c->how->watches);
 	sr_race_sockets_restart(&sockets);
+	sr_race_kin_restart(&kin);
 	*c = *fresh;
 	c->sockets = sockets;
+	c->kin = kin;
 	c->passes = 2;
 }
 
@@ -198,12 +244,15 @@ int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *ho
 	c.lacks_results = results->lacking && how->watches && !results->were_watched;
 	ret = sr_race_sockets_load(&c.sockets, how->trace, err);
 	if (!ret)
+		ret = sr_race_kin_load(&c.kin, how->trace, err);
+	if (!ret)
 		ret = take_passes(&c, &fresh, all, err);
 	/* None, if none were lacking. */
 	if (!ret)
 		results->are_all = true;
 	release(&c);
 	sr_race_sockets_free(&c.sockets);
+	sr_race_kin_free(&c.kin);
 	sr_race_results_free(&own);
 	free(all);
 	return ret;

@@ -9,6 +9,7 @@
 #define REPLAY_ANALYSIS_RACES_COLLECTING_H
 
 #include "replay/analysis/log/keymap.h"
+#include "replay/analysis/races/kin.h"
 #include "replay/analysis/races/producers.h"
 #include "replay/analysis/races/run.h"
 #include "replay/analysis/races/sockets.h"
@@ -93,6 +94,14 @@ struct sr_stored_read {
 	uint64_t request;
 	size_t owner, event;
 	uint64_t begin, end;
+};
+
+/* A rank has read an owner's memory: unclocked.h. */
+struct sr_unclocked_read {
+	uint64_t begin, end;
+	uint64_t by; /* number of the request that fetched it; 0: a load */
+	size_t rank, owner;
+	uint32_t moment;
 };
 
 /* What a call's requests gather came from there. */
@@ -210,10 +219,14 @@ struct sr_collect {
 	struct sr_keymap queue_places;
 	struct sr_race_producers *producers;
 	struct sr_race_sockets sockets;
+	struct sr_race_kin kin;
 	struct sr_stored_order *stored;
 	size_t stored_n, stored_room;
 	struct sr_stored_read *reads;
 	size_t reads_n, reads_room;
+	struct sr_unclocked_read *unclocked;
+	size_t unclocked_n, unclocked_room;
+	bool are_all_clocked; /* the children, too */
 	struct sr_collected_closing *closings;
 	size_t closings_n, closings_room;
 	struct sr_keymap closing_places; /* of a queue pair: its last closing */

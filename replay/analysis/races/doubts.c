@@ -22,7 +22,7 @@ struct sr_race_doubts {
 	} *backward; /* orders from a later place */
 	size_t backward_n;
 	uint8_t *marks; /* by place */
-	uint8_t *tried; /* by rank */
+	uint8_t *tried; /* by rank: marks */
 	size_t ranks;
 	uint32_t **beside; /* by border: see beside() */
 };
@@ -321,12 +321,35 @@ static bool any_has(const struct sr_race_doubts *d, const uint32_t *moments, uin
 	return false;
 }
 
+/*
+ * What was read without a clock may come from what was told after an access, unless it came surely before that: so may all
+ * that its rank did from then on.
+ */
+static void mark_unclocked(struct sr_race_doubts *d, uint8_t after, uint8_t surely_before)
+{
+	const struct sr_race_run *r = d->r;
+
+	for (size_t i = 0; i < r->borders_n; i++) {
+		const struct sr_race_border *e = &r->borders[i];
+
+		if (!e->is_unclocked || d->tried[e->rank] & surely_before || has_mark(d, e->moment, surely_before))
+			continue;
+		d->tried[e->rank] |= surely_before;
+		mark_after(d, e->moment, MAY_BE, after);
+	}
+}
+
 /* Was something told after an access that this entry can have come from?  What was told surely before the access was not. */
 static bool was_told(struct sr_race_doubts *d, const struct sr_race_border *entry, const struct sr_access *a, uint8_t after)
 {
 	const uint8_t surely_before = after == AFTER_A ? SURELY_BEFORE_A : SURELY_BEFORE_B;
 	const uint32_t *told;
 
+	if (entry->is_end) {
+		mark_after(d, a->until, MAY_BE, after);
+		mark_unclocked(d, after, surely_before);
+		return has_mark(d, entry->end, after) && !has_mark(d, entry->end, surely_before);
+	}
 	/* Memory that outsiders may read tells them everything. */
 	if (!entry->is_socket)
 		return true;
@@ -336,6 +359,7 @@ static bool was_told(struct sr_race_doubts *d, const struct sr_race_border *entr
 	if (!any_has(d, told, surely_before, false))
 		return false;
 	mark_after(d, a->until, MAY_BE, after);
+	mark_unclocked(d, after, surely_before);
 	return any_has(d, told, after, true);
 }
 
@@ -430,6 +454,10 @@ static uint16_t tell_entry(const struct sr_race_run *r, const struct sr_race_bor
 
 	if (e->is_value)
 		return SR_DOUBT_ORDER;
+	if (e->is_end)
+		return SR_DOUBT_END;
+	if (e->is_unclocked)
+		return SR_DOUBT_UNCLOCKED;
 	if (e->is_shared)
 		return SR_DOUBT_SHARED;
 	while (i && r->model.moments[r->calls[i - 1].moment].lane != e->rank)
@@ -442,6 +470,27 @@ static uint16_t tell_entry(const struct sr_race_run *r, const struct sr_race_bor
 static uint8_t asks_about(uint8_t marks)
 {
 	return (marks & BEFORE_A && !(marks & SURELY_BEFORE_B) ? AFTER_B : 0) | (marks & BEFORE_B && !(marks & SURELY_BEFORE_A) ? AFTER_A : 0);
+}
+
+/* The last moment of the entry's rank that has this mark, or the entry. */
+static uint32_t last_with(const struct sr_race_doubts *d, const struct sr_race_border *e, uint8_t mark)
+{
+	const struct sr_race_model *m = &d->r->model;
+	uint32_t i = (uint32_t)m->moments_n;
+
+	while (--i > e->moment && !(m->moments[i].lane == m->moments[e->moment].lane && has_mark(d, i, mark)))
+		;
+	return i;
+}
+
+/* The same of an end, which its rank may know at any moment behind the entry. */
+static uint8_t asks_about_end(const struct sr_race_doubts *d, const struct sr_race_border *e)
+{
+	const uint32_t before_a = last_with(d, e, BEFORE_A), before_b = last_with(d, e, BEFORE_B);
+	const uint8_t a = before_a == e->moment ? 0 : d->marks[d->place[before_a]] & (BEFORE_A | SURELY_BEFORE_B);
+	const uint8_t b = before_b == e->moment ? 0 : d->marks[d->place[before_b]] & (BEFORE_B | SURELY_BEFORE_A);
+
+	return asks_about(a) | asks_about(b);
 }
 
 bool sr_race_is_moment_before(struct sr_race_doubts *d, uint32_t before, uint32_t moment)
@@ -483,7 +532,8 @@ uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct s
 	/* What a rank was told last can come from all that what it was told before can come from. */
 	for (size_t i = r->borders_n; i-- > 0;) {
 		const struct sr_race_border *e = &r->borders[i];
-		const uint8_t asks = e->is_entry ? asks_about(d->marks[d->place[e->moment]]) & (uint8_t)~(e->is_socket ? d->tried[e->rank] : 0) : 0;
+		const uint8_t may_ask = e->is_end ? asks_about_end(d, e) : asks_about(d->marks[d->place[e->moment]]);
+		const uint8_t asks = e->is_entry ? may_ask & (uint8_t)~(e->is_socket ? d->tried[e->rank] : 0) : 0;
 
 		if ((asks & AFTER_B && was_told(d, e, b, AFTER_B)) || (asks & AFTER_A && was_told(d, e, a, AFTER_A)))
 			return tell_entry(r, e, entry);

@@ -3,7 +3,7 @@
 #include "replay/analysis/races/races.h"
 
 /* These doubt whether, or when, an access changed the bytes: that they changed in between is known. */
-#define ANSWERED (SR_DOUBT_THREADS | SR_DOUBT_REPLAY | SR_DOUBT_OUTSIDE | SR_DOUBT_SHARED | SR_DOUBT_CUT)
+#define ANSWERED (SR_DOUBT_THREADS | SR_DOUBT_REPLAY | SR_DOUBT_OUTSIDE | SR_DOUBT_SHARED | SR_DOUBT_CUT | SR_DOUBT_UNCLOCKED | SR_DOUBT_END)
 
 static bool is_change(const struct sr_race *r)
 {

@@ -75,6 +75,8 @@ enum sr_access_kind {
 #define SR_DOUBT_SENT    64u /* what was gathered had arrived already */
 #define SR_DOUBT_LOOP    256u /* orders contradicted each other, and some were dropped */
 #define SR_DOUBT_BENIGN  1024u /* the program says that it does no harm */
+#define SR_DOUBT_UNCLOCKED 2048u /* a process without a clock may order them */
+#define SR_DOUBT_END 4096u /* of a race only: the end of a child that no wait tells of may order them */
 #define SR_DOUBT_LOCKSET 512u /* something orders them, but neither a lock nor a barrier does */
 
 /* Agents (struct sr_access) of these kinds; a queue pair's number is its own agent. */

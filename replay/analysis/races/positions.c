@@ -395,6 +395,8 @@ enum sr_log_place sr_collect_wants(void *argument, size_t rank, uint32_t thread,
 	size_t n;
 	const struct sr_socket_use *u = sr_race_sockets_uses(&c->sockets, (uint32_t)rank, thread, sn, &n);
 
+	if (sr_race_kin_has(&c->kin, (uint32_t)rank, thread, sn))
+		return SR_LOG_AT_RETURN;
 	if (!n)
 		return is_due(c, rank, thread, sn) ? SR_LOG_AT_ENTRY : SR_LOG_NOT_WANTED;
 	return u->is_write ? SR_LOG_AT_ENTRY : SR_LOG_AT_RETURN;
@@ -409,7 +411,7 @@ int sr_collect_passed(void *argument, const struct sr_passed *d)
 	int err = 0;
 
 	if (!n)
-		sr_collect_moment(c, d->rank, &d->at, false);
+		sr_race_kin_pass(&c->kin, (uint32_t)d->rank, d->at.thread, d->at.sn, sr_collect_moment(c, d->rank, &d->at, false));
 	for (size_t i = 0; i < n && !err; i++) {
 		u[i].moment = sr_collect_moment(c, d->rank, &d->at, false);
 		if (!u[i].is_linked)

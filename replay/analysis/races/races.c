@@ -115,6 +115,14 @@ static struct sr_race_doubts *doubts_of(struct finding *f)
 	return f->doubts;
 }
 
+/* All whom it concerns. */
+static bool have_clocks(const struct finding *f, const struct sr_race *r)
+{
+	const struct sr_links_rank *ranks = f->r->how.links->ranks;
+
+	return ranks[r->a.rank].member >= 0 && ranks[r->b.rank].member >= 0 && ranks[r->a.owner].member >= 0;
+}
+
 /* Was it asked what may order them beyond the model?  -ENOMEM, 0 or 1. */
 static int weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered, uint16_t doubts)
 {
@@ -137,9 +145,9 @@ static int weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered,
 			return -ENOMEM;
 		r->doubts |= sr_race_may_be_ordered_outside(f->doubts, &r->a, &r->b, &r->entry);
 	}
-	r->evidence = r->doubts		       ? SR_RACE_POSSIBLE
-		      : unordered == SR_SEEN ? SR_RACE_OBSERVED
-					     : SR_RACE_PREDICTED;
+	r->evidence = r->doubts					 ? SR_RACE_POSSIBLE
+		      : unordered == SR_SEEN && have_clocks(f, r) ? SR_RACE_OBSERVED
+								  : SR_RACE_PREDICTED;
 	r->severity = sr_race_severity_of(r);
 	return asks;
 }

@@ -12,9 +12,11 @@
 
 /* A moment at which a rank learned something from outside of the recorded ranks, or told it. */
 struct sr_race_border {
-	uint32_t moment, rank;
+	uint32_t moment, rank, end;
 	bool is_entry, is_socket;
 	bool is_value; /* a value of the recorded ranks, but it is not known which request left it */
+	bool is_unclocked; /* the same, as one of the processes has no clock (unclocked.h) */
+	bool is_end; /* from this moment on its rank may know that its child has ended, at `end` */
 	bool is_shared; /* an entry: what another process's CPU may have stored in memory that they share */
 };
 
@@ -75,7 +77,7 @@ struct sr_race_run {
 	struct sr_process_counts counts;
 	uint64_t loads, stores, requests, receives; /* collected */
 	uint64_t certain, uncertain;        /* runs of bytes whose producer is known, and is not */
-	bool has_clocks;
+	bool has_clocks; /* all ranks have them; forked children may have none */
 	uint64_t locks; /* found */
 	bool shares_memory; /* with processes that may tell each other things there, unseen */
 };

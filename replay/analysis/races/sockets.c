@@ -27,7 +27,7 @@ struct sr_socket_channel {
 struct loading {
 	struct sr_race_sockets *s;
 	uint32_t rank;
-	bool failed;
+	bool failed, is_child;
 };
 
 static bool is_channel(const struct sr_channel *c)
@@ -78,8 +78,8 @@ static bool see(void *argument, const struct sr_channel_use *u)
 	uint64_t begin = u->is_write ? u->channel->sent : u->channel->received;
 	struct sr_socket_use *use;
 
-	/* Nobody answers on standard output. */
-	if (!is_channel(u->channel) || u->fd <= 2 || !u->bytes)
+	/* Nobody answers on standard output.  What a child has inherited may be a socket. */
+	if (!(is_channel(u->channel) || (l->is_child && !*u->channel->what)) || u->fd <= 2 || !u->bytes)
 		return true;
 	use = sr_grow((void **)&l->s->uses, l->s->n, &l->s->room, sizeof(*use));
 	if (!use) {
@@ -151,6 +151,7 @@ int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, struct s
 
 	for (size_t i = 0; i < sr_trace_ranks(t) && !ret; i++) {
 		l.rank = (uint32_t)i;
+		l.is_child = sr_trace_rank_number(t, i) >= SR_FIRST_ADOPTED;
 		ret = sr_channels_walk(t, sr_trace_rank_number(t, i), see, &l, &s->shares_memory, err);
 	}
 	if (!ret && l.failed)

@@ -12,6 +12,7 @@
 #include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/positions.h"
 #include "replay/analysis/races/skips.h"
+#include "replay/analysis/races/unclocked.h"
 #include "sreplay/trace.h"
 
 /* Has the instruction itself loaded some of these bytes? */
@@ -115,12 +116,19 @@ struct reading {
 	const struct sr_value *v;
 };
 
+static bool have_clocks(const struct sr_collect *c, size_t reader, const struct sr_race_written *w)
+{
+	return sr_collect_has_clock(c, reader) && sr_collect_has_clock(c, w->rank) && sr_collect_has_clock(c, w->owner);
+}
+
 /* Clocks have told the reader of all whose bytes it can have got. */
 static bool may_have_come(const void *argument, const struct sr_race_written *w)
 {
 	const struct reading *g = argument;
 
-	return !g->c->run->has_clocks || w->rank == g->v->rank || w->entered <= g->v->known[w->rank].step;
+	if (!g->c->run->has_clocks || w->rank == g->v->rank || !have_clocks(g->c, g->v->rank, w))
+		return true;
+	return w->entered <= g->v->known[w->rank].step;
 }
 
 static bool has_ended_before(const void *argument, uint64_t number, uint64_t other)
@@ -211,7 +219,7 @@ static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t own
 	const bool is_atomic = by && sr_op(c->requests[by - 1].opcode) & SR_OP_ATOMIC;
 	struct sr_race_producing found = {.may_have_come = may_have_come, .has_ended_before = has_ended_before, .argument = &reading};
 	uint64_t n;
-	int err = 0;
+	int err = sr_collect_unclocked_read(c, v->rank, reader, owner, address, address + v->length, by);
 
 	for (uint64_t done = 0; done < v->length && !err; done += n) {
 		uint64_t end = address + v->length;

@@ -19,6 +19,7 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__))
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "forking_server")
 SOFTDEV = [os.path.join(ROOT, "ci", "softdev"), "--"]
 SECONDS = 90
+WRITERS = os.path.join(os.path.dirname(PROGRAM), "forked_writers")
 WORDS = ("alpha", "omega")
 
 
@@ -76,10 +77,55 @@ def server(tap, place):
     tap.ok(re.search(r"written by rank 0/[12] at SN \d+, post_send at post\S* \(forking_server.c:\d+\)", text), "a SEND of a child, too", text)
     text = entered(trace, "0")
     tap.ok(re.search(r"stored by the CPU of rank 0/[12] after SN \d+", text), "what children store into shared memory, too", text)
-    text = run([SREPLAY, "races", "-q", trace], SECONDS)[2]
-    tap.ok("2 processes that the ranks have forked are left out" in text and "rank-0/child-1.srec" in text, "races says that it leaves them out", text)
     text = run([SREPLAY, "graph", trace], SECONDS)[1].decode()
     tap.ok("rank 0/1 to rank " in text and "produced" in text, "graph knows them", text)
+
+
+# Of forked_writers: the target, the other ranks, and the races of the target's memory.
+CASES = (
+    ("children that nothing orders", "target {0} 2", ("racing {0}",), ["predicted"]),
+    ("the first has ended before the second is forked", "target {0} 2", ("ordered {0}",), []),
+    ("a child, and its parent behind the wait", "target {0} 2", ("waits {0}",), []),
+    ("... that has not waited, but seen that it has ended", "target {0} 2", ("sees {0}",), ["possible"]),
+    ("what the parent was told before the fork", "relay {0}", ("tell {0} {0}", "fork_late {0}"), []),
+    ("what came through memory that a child wrote", "target {0} 2", ("tell {0} {1}", "between {1} {2}", "flagged {0} {2}"), ["possible"]),
+    ("children that share memory", "target {0} 2", ("sharing {0}",), ["possible"]),
+    ("ordinary ranks race beside a child", "target {0} 3", ("write {0}", "write {0}", "beside {0}"), ["observed"]),
+)
+
+
+REASONS = {
+    "... that has not waited, but seen that it has ended": "a child has ended, and no wait says when its parent knew that: it may order them",
+    "what came through memory that a child wrote": "a forked process without a clock may order them by what it read or wrote",
+    "children that share memory": "the ranks may order them by memory that they share",
+}
+
+
+def find_races(place, name, target, others, *options):
+    """Of one case: the races in the target's memory, and what is said."""
+    trace, ports = os.path.join(place, name.replace(" ", "-") + ".srec"), [free_port() for _ in range(3)]
+    _, said, err = record_all(trace, ["%s %s" % (WRITERS, c.format(*ports)) for c in (target, *others)], "--clocks",
+                              wait=until_listens(ports[0]))
+    status, out, text = run([SREPLAY, "races", "-q", "--notes", "--json", *options, trace], SECONDS)
+    found = [json.loads(line) for line in out.decode().splitlines()[1:]]
+    return trace, [r for r in found if r["memory"]["rank"] == 0], "%s %s %s %s %s" % (status, said, err, text, out)
+
+
+def races(tap, place):
+    """Fork and wait order what children do; what a child without a clock may have ordered is in doubt, and nothing else."""
+    for name, target, others, wanted in CASES:
+        trace, found, how = find_races(place, name, target, others)
+        tap.ok([r["evidence"] for r in found] == wanted, "races: " + name, how)
+        for r in found:
+            tap.ok(r["evidence"] != "possible" or r["reasons"] == [REASONS[name]],
+                   "... the doubt has its reason", r["reasons"])
+    _, found, how = find_races(place, *CASES[6][:3], "--shared-memory=seen")
+    tap.ok([r["evidence"] for r in found] == ["predicted"], "nothing was found in that memory", how)
+    trace, found, how = find_races(place, *CASES[0][:3])
+    tap.ok([sorted((a["rank"], a.get("child")) for a in r["accesses"]) for r in found] == [[(1, "1"), (1, "2")]], "children are named", how)
+    for command in (["replay"], ["confirm"]):
+        status, _, text = run([SREPLAY] + command + ["--race", "1", trace] + ["--", "true"] * (command == ["confirm"]), SECONDS)
+        tap.ok(status == 125 and re.search("process 1/[12]", text), "... %s refuses" % command[0], text)
 
 
 def chosen(tap, place):
@@ -121,6 +167,8 @@ def parent_too(tap, place):
     texts = [entered(trace, client) for client in "12"]
     senders = sorted(re.findall(r"written by rank (0\S*) at SN", "".join(texts)))
     tap.ok(senders == ["0", "0/1"], "one was sent by it, one by its child", "\n".join(texts))
+    with open(os.path.join(trace, "rank-0", "child-1.srec", "rank-0", "process.json")) as f:
+        tap.ok(json.load(f)["extra"]["member"] == -1, "the child has no number among the clocks")
     text = run([SREPLAY, "graph", trace], SECONDS)[1].decode()
     tap.ok("rank 0 to rank " in text and "rank 0/1 to rank " in text, "graph knows both", text)
 
@@ -152,4 +200,4 @@ def fio(tap, place):
 
 
 if __name__ == "__main__":
-    run_functions([server, chosen, kept, clocks, parent_too, debugger, fio])
+    run_functions([server, races, chosen, kept, clocks, parent_too, debugger, fio])
