@@ -115,7 +115,9 @@ def races(tap, place):
     """Fork and wait order what children do; what a child without a clock may have ordered is in doubt, and nothing else."""
     for name, target, others, wanted in CASES:
         trace, found, how = find_races(place, name, target, others)
-        tap.ok([r["evidence"] for r in found] == wanted, "races: " + name, how)
+        # Where log processing comes to the child first, it knows who wrote the flag.
+        may = ([], wanted) if "between" in "".join(others) else (wanted,)
+        tap.ok([r["evidence"] for r in found] in may, "races: " + name, how)
         for r in found:
             tap.ok(r["evidence"] != "possible" or r["reasons"] == [REASONS[name]],
                    "... the doubt has its reason", r["reasons"])
