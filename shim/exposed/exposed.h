@@ -37,6 +37,8 @@ enum sr_exposed_refusal sr_exposed_add(void *addr, size_t length);
  * at once, or when they are next accessed if the region is large.
  */
 void sr_exposed_remove(void *addr, size_t length);
+/* The same of what this thread has added last, and the device has refused: nobody else has written there on its account. */
+void sr_exposed_take_back(void *addr, size_t length);
 /* The same behind a call: what is found there is found at its return. */
 void sr_exposed_remove_at_return(void *addr, size_t length);
 

@@ -75,7 +75,11 @@ static void mark_shadow_valid(uintptr_t user)
 	page_at(user)->shadow_valid = true;
 }
 
-static void return_pages(uintptr_t begin, uintptr_t end)
+/* How often regions were removed: what peers wrote meanwhile is sampled by whoever leaves a page last. */
+static uint64_t removals;
+
+/* sample: their device may have written there. */
+static void return_pages(uintptr_t begin, uintptr_t end, bool sample)
 {
 	for (uintptr_t v = begin; v < end; v += PAGE) {
 		struct page *p = page_at(v);
@@ -83,7 +87,7 @@ static void return_pages(uintptr_t begin, uintptr_t end)
 		if (p->state != PAGE_PROTECTED)
 			page_protect(v);
 		/* The last sample: later loads do not fault. */
-		if (hooks.event || hooks.recorded)
+		if (sample && (hooks.event || hooks.recorded))
 			take_sample(v, PAGE);
 	}
 	/* Not before: what is found on many pages is handed over on the way, and looked at again there. */
@@ -206,9 +210,10 @@ enum sr_exposed_refusal sr_exposed_add(void *addr, size_t length)
 	/* Runs that were taken before one was refused are removed below. */
 	for (uintptr_t v = r.begin; v < at; v += PAGE)
 		join_page(v, &r);
+	exposed_self.removals = removals;
 	exposed_unlock(&mask);
 	if (refusal && at > r.begin)
-		sr_exposed_remove(addr, at - r.addr);
+		sr_exposed_take_back(addr, at - r.addr);
 	return refusal;
 }
 
@@ -223,24 +228,24 @@ static bool is_there(uintptr_t user, uintptr_t addr, size_t length)
 }
 
 /* The bytes are sampled for the last time before the region has them no more. */
-static void remove_part(uintptr_t user, uintptr_t addr, size_t length)
+static void remove_part(uintptr_t user, uintptr_t addr, size_t length, bool sample)
 {
 	struct page_part part = part_in_page(user, addr, length);
 
-	if (hooks.event || hooks.recorded)
+	if (sample && (hooks.event || hooks.recorded))
 		take_sample(user + part.begin, part.end - part.begin);
 	pieces_remove(user, addr, length);
 }
 
 /* One region less has the page, or a part of it. */
-static void leave_page(uintptr_t user, const struct range *r)
+static void leave_page(uintptr_t user, const struct range *r, bool sample)
 {
 	struct page *p = page_at(user);
 	bool whole = is_whole(user, r->addr, r->length);
 
 	if (!whole)
-		remove_part(user, r->addr, r->length);
-	else if (p->whole == 1 && p->users > 1)
+		remove_part(user, r->addr, r->length, sample);
+	else if (p->whole == 1 && p->users > 1 && sample)
 		take_sample(user, PAGE);
 	/* Only the program has written to the rest of the page. */
 	if (!whole && p->users == 1)
@@ -254,43 +259,52 @@ static void leave_page(uintptr_t user, const struct range *r)
 }
 
 /* Returns the pages that no region has any more. */
-static void return_left(uintptr_t begin, uintptr_t end)
+static void return_left(uintptr_t begin, uintptr_t end, bool sample)
 {
 	for (uintptr_t at = begin, to; at < end; at = to) {
 		for (to = at; to < end && is_left(to); to += PAGE)
 			;
 		if (to > at)
-			return_pages(at, to);
+			return_pages(at, to, sample);
 		else
 			to += PAGE;
 	}
 }
 
-static void remove_region(void *addr, size_t length, uint32_t where)
+/* unused: it was registered in vain. */
+static void remove_region(void *addr, size_t length, uint32_t where, bool unused)
 {
 	const struct range r = range_of(addr, length);
 	uint64_t mask;
+	bool sample;
 
 	exposed_lock(&mask);
+	sample = !unused || removals != exposed_self.removals;
+	removals++;
 	event_begin(exposed_self.fault, where, 0, 0);
 	replay_values();
 	for (uintptr_t v = r.begin; v < r.end; v += PAGE)
 		if (is_there(v, r.addr, length))
-			leave_page(v, &r);
+			leave_page(v, &r, sample);
 	if (r.end - r.begin <= AT_ONCE)
-		return_left(r.begin, r.end);
+		return_left(r.begin, r.end, sample);
 	event_end();
 	exposed_unlock(&mask);
 }
 
 void sr_exposed_remove(void *addr, size_t length)
 {
-	remove_region(addr, length, SR_EXPOSED_AT_CALL);
+	remove_region(addr, length, SR_EXPOSED_AT_CALL, false);
+}
+
+void sr_exposed_take_back(void *addr, size_t length)
+{
+	remove_region(addr, length, SR_EXPOSED_AT_CALL, true);
 }
 
 void sr_exposed_remove_at_return(void *addr, size_t length)
 {
-	remove_region(addr, length, SR_EXPOSED_AT_RETURN);
+	remove_region(addr, length, SR_EXPOSED_AT_RETURN, false);
 }
 
 /* Forgets the exposed pages from there on.  Returns where there are no more.  The kernel takes as long for one page as for many. */

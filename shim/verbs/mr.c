@@ -241,6 +241,10 @@ static void keep_exposed(struct ibv_mr *mr, struct sr_exposed_region *w)
 	struct sr_exposed_region *kept = w->addr && mr ? sr_alloc(sizeof(*kept)) : NULL;
 	void *old;
 
+	if (!mr) {
+		sr_regions_take_back(w);
+		return;
+	}
 	if (kept) {
 		*kept = *w;
 		if (!sr_map_put(&exposed, (uintptr_t)mr, kept, &old))

@@ -366,6 +366,25 @@ bool sr_regions_share(void *addr, size_t length, bool empty)
 	return true;
 }
 
+static void end_region(struct sr_exposed_region *w)
+{
+	if (!w->addr)
+		return;
+	if (w->is_protected && lost.any)
+		sr_compared_forget(w->addr, w->length);
+	if (w->compared)
+		sr_compared_end(w->compared);
+	record_region(SR_REGION_REMOVED, w, !w->is_protected);
+	w->addr = NULL;
+}
+
+void sr_regions_take_back(struct sr_exposed_region *w)
+{
+	if (w->addr && w->is_protected)
+		sr_exposed_take_back(w->addr, w->length);
+	end_region(w);
+}
+
 void sr_regions_drop(struct sr_exposed_region *w)
 {
 	if (!w->addr)
@@ -374,12 +393,7 @@ void sr_regions_drop(struct sr_exposed_region *w)
 		sr_exposed_remove_at_return(w->addr, w->length);
 	else if (w->is_protected)
 		sr_exposed_remove(w->addr, w->length);
-	if (w->is_protected && lost.any)
-		sr_compared_forget(w->addr, w->length);
-	if (w->compared)
-		sr_compared_end(w->compared);
-	record_region(SR_REGION_REMOVED, w, !w->is_protected);
-	w->addr = NULL;
+	end_region(w);
 }
 
 void sr_regions_change_at_return(const struct sr_call_desc *d, void (*change)(struct ibv_mr *mr, struct sr_exposed_region *old),

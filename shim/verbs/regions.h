@@ -48,6 +48,8 @@ void sr_regions_mapping_ends(void *addr, size_t size);
  * if it shares a page with one.
  */
 void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int access);
+/* The device has refused it. */
+void sr_regions_take_back(struct sr_exposed_region *w);
 /* The memory is no longer registered. */
 void sr_regions_drop(struct sr_exposed_region *w);
 /*

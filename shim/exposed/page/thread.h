@@ -35,6 +35,7 @@ struct exposed_thread {
 	uintptr_t row_page; /* ... to this page */
 	bool silent; /* within a call */
 	bool ends;   /* see sr_exposed_end() */
+	uint64_t removals; /* of regions, when the thread added its last one */
 	bool by_jump; /* the handler was called by a probe */
 	uint64_t fault;
 	uint64_t quiet_until; /* replay: no event comes before this fault */

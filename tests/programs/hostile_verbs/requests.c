@@ -235,6 +235,21 @@ static void device_lists_that_are_freed(void)
 	show_completions();
 }
 
+/* Registrations that the device refuses, of memory that peers may write already, and of other memory. */
+static void refused_registrations(void)
+{
+	char *p = map(4 * PAGE);
+	struct ibv_mr *m = ibv_reg_mr(pd, p + 100, PAGE, ALL);
+
+	for (size_t i = 0; i < 3; i++) {
+		p[i * PAGE] = (char)('a' + i);
+		printf("%d %d", ibv_reg_mr(pd, p + i * PAGE, PAGE, IBV_ACCESS_REMOTE_WRITE) == NULL,
+		       ibv_reg_mr(pd, p + i * PAGE + 7, 2 * PAGE, IBV_ACCESS_REMOTE_WRITE) == NULL);
+		printf(" %c\n", p[i * PAGE]);
+	}
+	printf("dereg %d\n", ibv_dereg_mr(m));
+}
+
 const struct hostile_case requests_cases[] = {
     {"device-lists-that-are-freed", device_lists_that_are_freed},
     {"completions-that-repeat", completions_that_repeat},
@@ -246,5 +261,6 @@ const struct hostile_case requests_cases[] = {
     {"memory-that-is-gone", memory_that_is_gone},
     {"sends-of-memory-that-is-gone", sends_of_memory_that_is_gone},
     {"deregistered-before-the-poll", deregistered_before_the_poll},
+    {"refused-registrations", refused_registrations},
     {0},
 };
