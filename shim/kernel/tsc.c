@@ -19,7 +19,7 @@
 #include "shim/exposed/probe/counter.h"
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
-#include "shim/kernel/tsc_scan.h"
+#include "shim/exposed/x86/sought.h"
 #include "shim/kernel/tsc_searched.h"
 #include "shim/kernel/tsc_sites.h"
 #include "shim/kernel/tsc_unclear.h"

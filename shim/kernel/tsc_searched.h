@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shim/kernel/tsc_scan.h"
+#include "shim/exposed/x86/sought.h"
 
 /* A search begins. */
 void sr_tsc_searched_begins(void);

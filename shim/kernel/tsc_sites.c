@@ -21,7 +21,7 @@
 #include "shim/exposed/x86/opcodes.h"
 #include "shim/kernel/code_maps.h"
 #include "shim/kernel/readable.h"
-#include "shim/kernel/tsc_scan.h"
+#include "shim/exposed/x86/sought.h"
 #include "shim/kernel/tsc_searched.h"
 #include "shim/kernel/tsc_unclear.h"
 #include "shim/memory/heap.h"

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "logd/base/compiler.h"
-#include "shim/kernel/tsc_scan.h"
+#include "shim/exposed/x86/sought.h"
 
 /* An instruction, whose first byte is hlt. */
 struct sr_tsc_site {

@@ -122,12 +122,6 @@ def replay(trace, rank, timeout=REPLAY_SECONDS, **options):
     return run([SREPLAY, "replay", "--rank", str(rank), trace], timeout, **options)
 
 
-def can_trap_cpuid():
-    """Elsewhere a replay is told of the processor that it runs on, and cannot be told of the recording's."""
-    with open("/proc/cpuinfo") as f:
-        return " cpuid_fault" in f.read()
-
-
 def first_difference(got, expected):
     got, expected = got.decode(errors="replace").splitlines(), expected.decode(errors="replace").splitlines()
     for n, (g, e) in enumerate(zip(got, expected)):

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "logd/base/page.h"
+#include "replay/host/layout/cpuid.h"
 #include "replay/host/layout/loader.h"
 #include "replay/host/layout/moves.h"
 #include "replay/host/layout/stack.h"
@@ -120,8 +121,10 @@ static bool lay_out(pid_t child, const struct sr_layout *l, const struct sr_proc
 		    const struct sr_layout_answer *answer)
 {
 	struct sr_stopped s;
+	static struct sr_cpuid_tracer cpuid;
 	struct sr_stack stack;
-	bool good, random = false;
+	bool good, traps, random = false;
+	uint64_t loader = 0;
 
 	if (!sr_stopped_open(&s, child))
 		return false;
@@ -130,14 +133,18 @@ static bool lay_out(pid_t child, const struct sr_layout *l, const struct sr_proc
 	good = sr_stack_read(&stack, &s);
 	if (good) {
 		good = place_images(&s, &stack, l, &random);
+		loader = sr_stack_value(&stack, AT_BASE);
 		sr_stack_free(&stack);
 	}
-	atomic_store(answer->cpuid_traced,
-		     good && recorded->entries && !sr_stopped_call(&s, SYS_arch_prctl, (uint64_t[6]){ARCH_SET_CPUID, 0}));
+	traps = good && recorded->entries && !sr_stopped_call(&s, SYS_arch_prctl, (uint64_t[6]){ARCH_SET_CPUID, 0});
+	atomic_store(answer->cpuid_traced, traps);
 	atomic_store(answer->traced, good);
 	ptrace(PTRACE_SETREGS, child, NULL, &s.regs);
-	if (good)
-		sr_follow_loader(&s, l, recorded, random);
+	if (good) {
+		sr_cpuid_trace(&cpuid, &s, recorded, traps, loader);
+		sr_follow_loader(&s, l, &cpuid, random);
+		sr_cpuid_leave(&cpuid);
+	}
 	sr_stopped_close(&s);
 	return good;
 }

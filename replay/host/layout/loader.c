@@ -23,8 +23,7 @@
 struct loader {
 	const struct sr_stopped *s;
 	const struct sr_layout *l;
-	const struct sr_processor *recorded;
-	struct sr_processor here;
+	const struct sr_cpuid_tracer *cpuid;
 	bool random, in_call, placed;
 	int opened; /* the file that it has opened last, which it maps next; -1: none */
 	struct user_regs_struct before; /* the registers with which the last call began */
@@ -191,25 +190,6 @@ static void leave_call(struct loader *loader)
 	ptrace(PTRACE_SETREGS, loader->s->pid, NULL, &regs);
 }
 
-static bool answer_cpuid(const struct loader *loader)
-{
-	const struct sr_stopped *s = loader->s;
-	struct user_regs_struct regs;
-	uint32_t reg[4];
-	uint8_t code[2];
-
-	if (ptrace(PTRACE_GETREGS, s->pid, NULL, &regs) || !sr_stopped_read(s, regs.rip, code, sizeof(code)) ||
-	    code[0] != 0x0f || code[1] != 0xa2)
-		return false;
-	sr_processor_ask_for_libc(loader->recorded, &loader->here, (uint32_t)regs.rax, (uint32_t)regs.rcx, reg);
-	regs.rax = reg[0];
-	regs.rbx = reg[1];
-	regs.rcx = reg[2];
-	regs.rdx = reg[3];
-	regs.rip += sizeof(code);
-	return !ptrace(PTRACE_SETREGS, s->pid, NULL, &regs);
-}
-
 /* The signal that the process gets. */
 static int handle(struct loader *loader, int status)
 {
@@ -220,17 +200,16 @@ static int handle(struct loader *loader, int status)
 		(loader->in_call ? enter_call : leave_call)(loader);
 		return 0;
 	}
-	if (status >> 16 || (signo == SIGSEGV && loader->recorded->entries && answer_cpuid(loader)))
+	if (status >> 16 || sr_cpuid_answer(loader->cpuid, signo))
 		return 0;
 	return signo;
 }
 
-void sr_follow_loader(const struct sr_stopped *s, const struct sr_layout *l, const struct sr_processor *recorded, bool random)
+void sr_follow_loader(const struct sr_stopped *s, const struct sr_layout *l, const struct sr_cpuid_tracer *cpuid, bool random)
 {
-	struct loader loader = {.s = s, .l = l, .recorded = recorded, .random = random, .opened = -1};
+	struct loader loader = {.s = s, .l = l, .cpuid = cpuid, .random = random, .opened = -1};
 	int status, signo = 0;
 
-	sr_processor_read(&loader.here);
 	while (!ptrace(PTRACE_SYSCALL, s->pid, NULL, signo) && sr_stopped_wait(s->pid, &status)) {
 		if (WSTOPSIG(status) == SIGSTOP)
 			return;

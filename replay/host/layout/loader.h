@@ -7,15 +7,11 @@
  * its recorded address.  Other mappings are left to the kernel, which puts them where the recorded one did, unless
  * addresses are random: then they get the highest gap below the recorded top, which is what every kernel
  * chooses (mm/mmap.c, top-down).
- *
- * Before any library's code runs, ld.so asks the processor which variant of functions such as
- * memcpy and sin to use.  Another variant rounds differently, and accesses exposed regions in other
- * pieces.  So the tracer answers from the recorded table, if cpuid traps.
  */
 #ifndef REPLAY_HOST_LAYOUT_LOADER_H
 #define REPLAY_HOST_LAYOUT_LOADER_H
 
-#include "logd/base/processor.h"
+#include "replay/host/layout/cpuid.h"
 #include "replay/host/layout/places.h"
 #include "replay/host/layout/stopped.h"
 
@@ -23,6 +19,6 @@
  * random: the kernel would choose other addresses than the recorded one.  Returns when the process has sent itself SIGSTOP (shim/replay/engine.c), still stopped, or has
  * ended.
  */
-void sr_follow_loader(const struct sr_stopped *s, const struct sr_layout *l, const struct sr_processor *recorded, bool random);
+void sr_follow_loader(const struct sr_stopped *s, const struct sr_layout *l, const struct sr_cpuid_tracer *cpuid, bool random);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "shim/kernel/tsc_scan.h"
+#include "shim/exposed/x86/sought.h"
 
 #include <elf.h>
 #ifdef __SSE2__

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_tsc_scan.c: which occurrences of rdtsc's bytes are instructions: in code made for this
+ * test_sought.c: which occurrences of rdtsc's bytes are instructions: in code made for this
  * test, and in all libraries that this process has.
  *
- *     test_tsc_scan FILE...     # prints what is in these ELF files
+ *     test_sought FILE...     # prints what is in these ELF files
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "logd/base/page.h"
-#include "shim/kernel/tsc_scan.h"
+#include "shim/exposed/x86/sought.h"
 
 /* ------------------------------------------------------------- code made by hand */
 

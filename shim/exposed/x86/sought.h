@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tsc_scan.h: finds the instructions in a program's code that read the time-stamp counter, draw random numbers, or ask the
+ * sought.h: finds the instructions in a program's code that read the time-stamp counter, draw random numbers, or ask the
  * processor what it is.
  *
  * Their bytes (0f 31, 0f 01 f9; 0f c7 f0 to 0f c7 ff; 0f a2) also occur within other instructions, and in constants. So
@@ -10,8 +10,8 @@
  *
  * Code is read through a callback: another thread may unmap it at any time.
  */
-#ifndef SHIM_KERNEL_TSC_SCAN_H
-#define SHIM_KERNEL_TSC_SCAN_H
+#ifndef SHIM_EXPOSED_X86_SOUGHT_H
+#define SHIM_EXPOSED_X86_SOUGHT_H
 
 #include <stdbool.h>
 #include <stddef.h>
