@@ -369,6 +369,24 @@ bool sr_processors_are_the_same(const struct sr_processor *a, const struct sr_pr
 	return true;
 }
 
+/* Bits that say how fast a string instruction is, which each processor has (Intel SDM volume 2A, cpuid). */
+static const struct word_bits {
+	struct word word;
+	uint32_t bits;
+} hints[] = {
+    {{7, 0, EBX}, 1u << 9},			   /* ERMS */
+    {{7, 0, EDX}, 1u << 4},			   /* FSRM */
+    {{7, 1, EAX}, 1u << 10 | 1u << 11 | 1u << 12}, /* FZRM, FSRS, FSRCS */
+};
+
+static uint32_t hints_in(const struct word *w)
+{
+	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
+		if (hints[i].word.leaf == w->leaf && hints[i].word.subleaf == w->subleaf && hints[i].word.reg == w->reg)
+			return hints[i].bits;
+	return 0;
+}
+
 void sr_processor_ask_for_libc(const struct sr_processor *recorded, const struct sr_processor *here,
 			       uint32_t leaf, uint32_t subleaf, uint32_t reg[4])
 {
@@ -378,7 +396,7 @@ void sr_processor_ask_for_libc(const struct sr_processor *recorded, const struct
 	sr_processor_ask(here, leaf, subleaf, own);
 	for (size_t i = 0; i < WORDS; i++)
 		if (words[i].leaf == leaf && (words[i].subleaf == subleaf || leaf != 7))
-			reg[words[i].reg] &= own[words[i].reg];
+			reg[words[i].reg] &= own[words[i].reg] | hints_in(&words[i]);
 	if (leaf == EXTENDED_STATE && subleaf != 1)
 		memcpy(reg, own, sizeof(own));
 	if (leaf == EXTENDED_STATE && subleaf == 1)

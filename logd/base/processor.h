@@ -4,8 +4,8 @@
  *
  * Programs and libraries (UCX, OpenMPI, OpenBLAS, libc's memcpy and sin) choose their code by the
  * processor.  So a recording puts the table of its processor into its description ("cpuid") at its
- * start, and a replay answers from that where the instruction can be made to trap: from the main
- * program's first instruction on (replay/host/layout/loader.h, shim/kernel/cpuid_trap.h).
+ * start, and a replay answers from that: from the main
+ * program's first instruction on (replay/host/layout/cpuid.h, shim/kernel/cpuid_trap.h).
  *
  * Any thread; nothing is allocated.
  */
@@ -59,8 +59,8 @@ void sr_cpu_number_put(const struct sr_cpu_number *n, uint32_t leaf, uint32_t to
 
 /*
  * What the dynamic linker and libc get in a replay, which act on it at once: the recorded answer
- * without instructions that this processor lacks, and with the size of the state that this
- * processor saves.
+ * without instructions that this processor lacks, but with those that are only slower here, and with
+ * the size of the state that this processor saves.
  */
 void sr_processor_ask_for_libc(const struct sr_processor *recorded, const struct sr_processor *here,
 			       uint32_t leaf, uint32_t subleaf, uint32_t reg[4]);

@@ -111,6 +111,11 @@ bool sr_record_is_quiet(const struct sr_record_options *o)
 	return is_on(o, SR_SETTING_QUIET);
 }
 
+bool sr_record_native_libc(const struct sr_record_options *o)
+{
+	return is_on(o, SR_SETTING_NATIVE_LIBC);
+}
+
 void sr_record_refuse(const struct sr_record_options *o)
 {
 	if (o->claimed)

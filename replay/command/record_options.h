@@ -24,6 +24,7 @@ void __attribute__((noreturn)) sr_record_refuse(const struct sr_record_options *
 bool sr_record_or_run(const struct sr_record_options *options);
 bool sr_record_is_from_start(const struct sr_record_options *options);
 bool sr_record_is_quiet(const struct sr_record_options *options);
+bool sr_record_native_libc(const struct sr_record_options *options);
 
 /*
  * Ends the process with a message if the arguments are wrong, or ask for help.  So it does if an

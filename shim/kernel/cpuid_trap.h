@@ -4,8 +4,8 @@
  *
  * arch_prctl(ARCH_SET_CPUID) makes the instruction fault, if the processor supports that (Intel's
  * since Ivy Bridge, some of AMD's; a hypervisor may hide it). Elsewhere those in the program's code
- * are found and replaced (untrapped.h), which the dynamic linker's and libc's first ones are too
- * early for. The handler answers from the recorded table (processor.h), or executes the instruction
+ * are found and replaced (untrapped.h), and the command that traces the process answers the dynamic
+ * linker's, which come before (replay/host/layout/cpuid.h). The handler answers from the recorded table (processor.h), or executes the instruction
  * where this processor is the same one. The number of the CPU is the one where the recording began,
  * or of the CPU that the thread was put on (hwloc, and so MPI, visits each in turn). A recording
  * leaves the instruction alone.

@@ -5,10 +5,8 @@
     sources.py [RUNS]
 """
 
-import json
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -62,43 +60,6 @@ def dump(trace):
     return subprocess.run([SREPLAY, "dump", trace], capture_output=True, text=True).stdout
 
 
-def edit_processor(trace, change):
-    """What the recorded processor said of itself becomes another's."""
-    path = os.path.join(trace, "rank-0", "process.json")
-    with open(path) as f:
-        process = json.load(f)
-    table = [list(entry) for entry in struct.iter_unpack("<6I", bytes.fromhex(process["extra"]["cpuid"]))]
-    for entry in table:
-        change(entry)
-    process["extra"]["cpuid"] = b"".join(struct.pack("<6I", *entry) for entry in table).hex()
-    with open(path, "w") as f:
-        json.dump(process, f)
-
-
-def another_vendor(entry):
-    if entry[0] == 0:
-        known = struct.pack("<3I", entry[3], entry[5], entry[4])
-        other = b"GenuineIntel" if known == b"AuthenticAMD" else b"AuthenticAMD"
-        entry[3], entry[5], entry[4] = struct.unpack("<3I", other)
-
-
-def without_avx(entry):
-    if entry[:2] == [7, 0]:
-        entry[3] &= ~0xf0230020
-    if entry[0] == 1:
-        entry[4] &= ~(1 << 28 | 1 << 12)
-
-
-def without_avx512(entry):
-    if entry[:2] == [7, 0]:
-        entry[3] &= ~0xf0230000
-
-
-def with_fma4(entry):
-    if entry[0] == 0x80000001:
-        entry[4] |= 1 << 16
-
-
 def test_vector(tap, directory):
     """The auxiliary vector is found behind the environment, also where variables of ours were there."""
     pages = b"pages of %d bytes" % os.sysconf("SC_PAGESIZE")
@@ -111,54 +72,6 @@ def test_vector(tap, directory):
         status, out, err = replay(trace, 0)
         tap.ok(recorded.stdout.splitlines()[:1] == [pages] and (status, out) == (5, recorded.stdout),
                "the auxiliary vector stands behind the environment: %s" % what, "%s %s %s" % (recorded, out, err))
-
-
-def replayed_now(err):
-    """What the replayed program wrote where the recorded one wrote other bytes."""
-    return "".join(line for line in err.splitlines() if line.startswith("sreplay:   now:      \""))
-
-
-def replay_of_older(directory):
-    """The recording's processor has no AVX-512: libc is told so by a variable that is gone in the replay."""
-    trace = os.path.join(directory, "older.srec")
-    os.environ["GLIBC_TUNABLES"] = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW"
-    recorded = record(trace, "libc")
-    del os.environ["GLIBC_TUNABLES"]
-    edit_processor(trace, without_avx512)
-    path = os.path.join(trace, "rank-0", "process.json")
-    with open(path) as f:
-        text = f.read()
-    with open(path, "w") as f:
-        f.write(text.replace("GLIBC_TUNABLES=", "GLIBC_TUNABLEX="))
-    _, out, err = replay(trace, 0)
-    return recorded, out, err
-
-
-def test_processor(tap, directory):
-    """
-    A replay on another processor, which is told by editing the trace: the program prints what it is told.  libc asks before
-    its instructions can be replaced.
-    """
-    for what, source, change in (("another vendor", "processor", another_vendor), ("no AVX", "libc", without_avx)):
-        trace = os.path.join(directory, "%s.srec" % source)
-        printed = record(trace, source).stdout.decode()
-        edit_processor(trace, change)
-        status, out, err = replay(trace, 0)
-        intel = "756e6547" in printed
-        told = ("68747541" if intel else "756e6547") if source == "processor" else "" # libc's other memcpy may begin like this one
-        now = replayed_now(err)
-        tap.ok(status == 124 and now and told in now, "%s: the replay is told so, and libc" % what,
-               "%s\n%s\n%s" % (status, told, err))
-    recorded, out, err = replay_of_older(directory)
-    tap.ok(out == recorded.stdout and err.endswith("exact\n"), "a processor without AVX-512: the functions that libc chose there",
-           "%s\n%s" % (recorded, err))
-    trace = os.path.join(directory, "daring.srec")
-    recorded = record(trace, "daring")
-    edit_processor(trace, with_fma4)
-    status, out, err = replay(trace, 0)
-    tap.ok(recorded.returncode == 5 and status == 124 and err.count("(fma4)") == 2 and "SIGILL" in err,
-           "an instruction that the recorded processor has and this one lacks: named when the program asks, and when "
-           "it dies of it", "%s\n%s" % (status, err))
 
 
 RANDOM_DEVICE = """#include <cstdio>
@@ -203,7 +116,6 @@ def main():
         test_vector(tap, directory)
         test_noted_processor(tap, directory)
         test_visited_processors(tap, directory)
-        test_processor(tap, directory)
         test_random_device(tap, directory)
         bare = subprocess.run([PROGRAM, "streams", "messages", "unknown"], capture_output=True)
         recorded = record(os.path.join(directory, "bare.srec"), "streams", "messages", "unknown")

@@ -172,6 +172,23 @@ static void a_processor_is_the_same_on_each_of_its_cpus(void **state)
 	assert_false(sr_processors_are_the_same(&p[0], &p[1]));
 }
 
+/* What libc may use is what both have; that one has it faster is no reason to go another way. */
+static void libc_gets_the_instructions_of_both(void **state)
+{
+	static const struct sr_processor recorded = {
+	    .entries = 2,
+	    .entry = {{0, SR_CPUID_ANY, {7, 0, 0, 0}}, {7, 0, {0, 1u << 31 | 1u << 9 | 1u << 5, 0, 1u << 4}}},
+	};
+	static const struct sr_processor here = {
+	    .entries = 2,
+	    .entry = {{0, SR_CPUID_ANY, {7, 0, 0, 0}}, {7, 0, {0, 1u << 18 | 1u << 5, 0, 0}}},
+	};
+	uint32_t reg[4];
+
+	sr_processor_ask_for_libc(&recorded, &here, 7, 0, reg);
+	assert_memory_equal(reg, ((uint32_t[]){0, 1u << 9 | 1u << 5, 0, 1u << 4}), sizeof(reg));
+}
+
 static void an_answer_takes_the_number_of_another_cpu(void **state)
 {
 	const uint32_t from[4] = {0x11111111, 0x22222222, 0x33333333, 0x44444444};
@@ -242,6 +259,7 @@ int main(void)
 	    cmocka_unit_test(the_table_says_what_is_behind_the_ranges),
 	    cmocka_unit_test(behind_a_topology_there_are_subleaves),
 	    cmocka_unit_test(a_processor_is_the_same_on_each_of_its_cpus),
+	    cmocka_unit_test(libc_gets_the_instructions_of_both),
 	    cmocka_unit_test(an_answer_takes_the_number_of_another_cpu),
 #endif
 	};
