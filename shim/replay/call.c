@@ -232,7 +232,7 @@ static void read_order(struct call *c)
 	c->events = c->head.orders;
 	c->resumed = 0;
 	/* Other threads may have continued after its effect, before this thread did. */
-	if (c->events == 2 && ((c->d->order & ~SR_ORDER_POSTS) == SR_ORDER_ENTRY || c->d->order & SR_ORDER_POLLS) &&
+	if (c->events == 2 && ((c->d->order & ~(SR_ORDER_POSTS | SR_ORDER_UNEXPOSES)) == SR_ORDER_ENTRY || c->d->order & SR_ORDER_POLLS) &&
 	    c->head.error != SR_ERROR_CANCELLED) {
 		c->events = 1;
 		c->resumed = c->order[1];

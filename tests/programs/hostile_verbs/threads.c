@@ -425,6 +425,45 @@ static void results_beside_a_region(void)
 	ibv_dereg_mr(small);
 }
 
+/* Keys, and the objects of a region, are taken by one thread as soon as another one has given them back. */
+static void *register_and_write(void *unused)
+{
+	char *p = map(2 * PAGE);
+	struct ibv_cq *own = ibv_create_cq(context, DEPTH, NULL, NULL, 0);
+	struct ibv_qp_init_attr init = {.send_cq = own, .recv_cq = own, .cap = {8, 8, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+	struct ibv_qp *q = ibv_create_qp(pd, &init);
+	struct ibv_wc wc;
+
+	CHECK(q);
+	connect_qp(q);
+	for (int i = 0; i < 60; i++) {
+		struct ibv_mr *m = ibv_reg_mr(pd, p, 2 * PAGE, ALL);
+		struct ibv_sge from = {(uintptr_t)p, 16, m->lkey};
+		struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED, .sg_list = &from, .num_sge = 1}, *bad;
+
+		wr.wr.rdma.remote_addr = (uintptr_t)p + PAGE;
+		wr.wr.rdma.rkey = m->rkey;
+		p[0] = (char)i;
+		CHECK(!ibv_post_send(q, &wr, &bad));
+		while (!ibv_poll_cq(own, 1, &wc))
+			;
+		CHECK(wc.status == IBV_WC_SUCCESS && p[PAGE] == (char)i && !ibv_dereg_mr(m));
+	}
+	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_cq(own));
+	return unused;
+}
+
+static void registrations_by_threads(void)
+{
+	pthread_t t[4];
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&t[i], NULL, register_and_write, NULL);
+	for (int i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+	puts("registered");
+}
+
 const struct hostile_case threads_cases[] = {
     {"futexes-beside-a-region", futexes_beside_a_region},
     {"results-beside-a-region", results_beside_a_region},
@@ -437,5 +476,6 @@ const struct hostile_case threads_cases[] = {
     {"verbs-at-exit", verbs_at_exit},
     {"polls-in-turn", polls_in_turn},
     {"smallest-stack", threads_with_the_smallest_stack},
+    {"registrations-by-threads", registrations_by_threads},
     {0},
 };
