@@ -64,11 +64,25 @@ static void give_cell(struct directory *d, struct queue_pair *q)
 
 /* --------------------------------------------------------------- processes */
 
+/* A job of which nobody is left may be recorded again. */
+static void forget_numbers(const struct directory *d, struct job *job)
+{
+	const struct member_process *p = d->members.processes;
+
+	while (p && p->job != job)
+		p = p->next;
+	if (!p)
+		job->ranks = job->children = 0;
+}
+
 static void forget_process(struct directory *d, struct member_process *p)
 {
+	struct job *job = p->job;
+
 	loop_unwatch(d->loop, &p->source);
 	close(p->source.fd);
 	member_remove(&d->members, p);
+	forget_numbers(d, job);
 }
 
 /*
@@ -115,20 +129,50 @@ static int watch_process(struct directory *d, struct member_process *p, pid_t pi
 
 /* ------------------------------------------- requests, new or from the journal */
 
-static int join(struct directory *d, const struct request *r, char *error, size_t error_size)
+/*
+ * The number of a process in its job.  Ranks have theirs from 0 on, so a child gets the highest one that no process has had.
+ * What other nodes of a job have given is not known here: there children get none.
+ */
+static int number_of(struct job *job, const struct sr_message *m, uint32_t *number)
+{
+	const bool is_child = m->flags & SR_MESSAGE_CHILD;
+
+	*number = m->thread;
+	if (is_child && *number == SR_OUTSIDER) {
+		if (job->has_key || job->ranks + job->children >= MEMBERS_MAX)
+			return -ENOSPC;
+		*number = MEMBERS_MAX - 1 - job->children;
+	}
+	if (*number == SR_OUTSIDER)
+		return 0;
+	if (*number >= MEMBERS_MAX)
+		return -EINVAL;
+	if (is_child && MEMBERS_MAX - *number > job->children)
+		job->children = MEMBERS_MAX - *number;
+	if (!is_child && *number + job->children >= MEMBERS_MAX)
+		return -EADDRINUSE; /* perhaps a child has it */
+	if (!is_child && *number >= job->ranks)
+		job->ranks = *number + 1;
+	return 0;
+}
+
+/* number: the process's in its job. */
+static int join(struct directory *d, const struct request *r, uint32_t *number, char *error, size_t error_size)
 {
 	const struct sr_message *m = r->message;
-	struct member_process *p;
+	struct member_process *p = member_find(&d->members, m->process);
 	struct job *job;
 	int err;
 
-	if (member_find(&d->members, m->process))
-		return 0; /* the journal knew it already */
+	if (p) { /* the journal knew it already */
+		*number = p->member;
+		return 0;
+	}
 	err = job_join(&d->jobs, r->body, r->size, &job, error, error_size);
+	if (!err)
+		err = number_of(job, m, number);
 	if (err)
 		return err;
-	if (m->thread >= MEMBERS_MAX && m->thread != SR_OUTSIDER)
-		return -EINVAL;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
@@ -140,7 +184,7 @@ static int join(struct directory *d, const struct request *r, char *error, size_
 	p->job = job;
 	memcpy(p->id, m->process, sizeof(p->id));
 	p->rank = m->rank;
-	p->member = m->thread;
+	p->member = *number;
 	p->region = m->value;
 	member_add(&d->members, p);
 	return 0;
@@ -176,8 +220,9 @@ static int remove_queue_pair(struct directory *d, const struct sr_message *m)
 static void restore_join(struct directory *d, const struct request *r)
 {
 	char error[256];
+	uint32_t number;
 
-	join(d, r, error, sizeof(error));
+	join(d, r, &number, error, sizeof(error));
 }
 
 static void restore_queue_pair(struct directory *d, const struct request *r)
@@ -333,17 +378,21 @@ static void serve_join(struct directory *d, struct connection *c, const struct s
 	static uint8_t body[sizeof(struct sr_job_body) + SR_JOB_MAX + PATH_MAX];
 	char error[sizeof(m->text)] = "";
 	ssize_t size = fd < 0 ? -1 : pread(fd, body, sizeof(body), 0);
-	struct request r = {.pid = c->pid, .message = m, .body = body, .size = (size_t)size};
-	int err = size < 0 ? -EPROTO : join(d, &r, error, sizeof(error));
+	struct sr_message joined = *m, answer;
+	struct request r = {.pid = c->pid, .message = &joined, .body = body, .size = (size_t)size};
+	int err = size < 0 ? -EPROTO : join(d, &r, &joined.thread, error, sizeof(error));
 
 	if (err) {
 		log_line("process %d cannot take part in its job: %s", (int)c->pid,
 			 error[0] ? error : strerror(-err));
-	} else {
-		keep(d, &r);
-		listen_for_nodes(d);
+		connection_answer_error(c, m, err, error);
+		return;
 	}
-	connection_answer_error(c, m, err, error);
+	keep(d, &r);
+	listen_for_nodes(d);
+	sr_message_init(&answer, m->type);
+	answer.thread = joined.thread;
+	connection_answer(c, m, &answer, -1);
 }
 
 static void serve_change(struct directory *d, struct connection *c, const struct sr_message *m,

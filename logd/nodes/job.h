@@ -22,6 +22,8 @@ struct job {
 	uint8_t key[SECRET_KEY_BYTES];
 	bool has_key;
 	char *hosts; /* addresses between commas; may be empty */
+	/* Of its numbers for clocks ranks have had the first ones, and children the last ones. */
+	uint32_t ranks, children;
 };
 
 /* Zeroed by its owner. */

@@ -21,7 +21,7 @@ struct job;
 struct member_process {
 	struct source source; /* its pidfd; the directory's */
 	struct member_process *next;
-	const struct job *job;
+	struct job *job;
 	uint8_t id[SR_PROCESS_ID_BYTES];
 	int32_t rank;
 	uint32_t member; /* its number in the group, or SR_OUTSIDER */

@@ -156,7 +156,8 @@ static int make_join(struct sr_directory *d, const struct sr_job *job)
 		return -E2BIG;
 	sr_message_init(&d->join, SR_MSG_JOIN);
 	d->join.rank = job->rank;
-	d->join.thread = job->member;
+	d->join.thread = job->is_child ? SR_OUTSIDER : job->member;
+	d->join.flags = job->is_child ? SR_MESSAGE_CHILD : 0;
 	d->join.value = job->region;
 	n = sr_sys_getrandom(d->join.process, sizeof(d->join.process));
 	if (n != sizeof(d->join.process))
@@ -189,11 +190,18 @@ int sr_directory_join(struct sr_directory *d, const char *socket_path, const str
 	}
 	copy_text(error, error_size, err ? answer.text : "");
 	d->joined = !err;
+	if (d->joined)
+		d->join.thread = answer.thread;
 	if (!d->takes_part) {
 		hang_up(d);
 		sr_sys_close(d->job_fd);
 	}
 	return err;
+}
+
+uint32_t sr_directory_member(const struct sr_directory *d)
+{
+	return d->join.thread;
 }
 
 bool sr_directory_joins_later(const struct sr_directory *d)

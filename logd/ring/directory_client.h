@@ -21,6 +21,7 @@ struct sr_job {
 	const char *hosts;    /* addresses between commas; or NULL */
 	int32_t rank;
 	uint32_t member; /* number in the group, or SR_OUTSIDER */
+	bool is_child;   /* ... of a process that has one: the daemon chooses its number */
 	uint64_t region; /* address of the process's clock region */
 };
 
@@ -52,6 +53,9 @@ struct sr_directory {
 /* Joins the job.  Does not wait for a daemon.  error: the daemon's sentence, or "". */
 int sr_directory_join(struct sr_directory *d, const char *socket_path, const struct sr_job *job,
 		      char *error, size_t error_size);
+
+/* Its number in the group, once it has joined. */
+uint32_t sr_directory_member(const struct sr_directory *d);
 
 /* Did joining fail because no daemon answered?  Then the next question tries it again. */
 bool sr_directory_joins_later(const struct sr_directory *d);

@@ -15,7 +15,7 @@
 
 #define SR_PROTOCOL_MAGIC   0x736c6f67u /* "slog" */
 /* Another one with each change here, and with each new record: a daemon decodes what it writes. */
-#define SR_PROTOCOL_VERSION 14u
+#define SR_PROTOCOL_VERSION 15u
 #define SR_PROCESS_ID_BYTES 16
 #define SR_SESSION_BYTES    16
 
@@ -65,6 +65,8 @@ enum sr_message_type {
 	/*
 	 * A process takes part in a job: process, rank, thread (its number in the group, or
 	 * SR_OUTSIDER), value (address of its clock region); fd: memfd with a struct sr_job_body.
+	 * With SR_MESSAGE_CHILD it is a child of one, and the answer's thread is the number that it
+	 * gets; thread: the one that it has already, or SR_OUTSIDER.  -ENOSPC: there is none for it.
 	 */
 	SR_MSG_JOIN = 16,
 	/* The process has this queue pair; text: a struct sr_queue_pair.  Answered when the

@@ -38,6 +38,7 @@ struct connection {
 
 struct member {
 	long rank;    /* -1: none of this number was recorded */
+	char child[32]; /* "/1" of what it has forked first, "/1/2" of that one's second child, ... */
 	bool is_read; /* its streams were asked for */
 	struct found *found;
 	size_t count, room;
@@ -49,6 +50,7 @@ struct member {
 struct orders {
 	struct sr_choice choice;
 	struct member members[SR_CLOCK_MEMBERS];
+	bool reads;               /* what was asked for, no longer what all have sent */
 	int member;               /* the one whose streams are read; -1: it carries no clocks */
 	struct sr_schema *schema; /* its */
 	struct sr_classify *classify;
@@ -71,6 +73,13 @@ static const struct argp argp = {
     NULL,
 };
 
+static void note_member(struct member *m, int32_t rank, const char *child, bool is_read)
+{
+	m->rank = rank;
+	m->is_read = is_read;
+	snprintf(m->child, sizeof(m->child), "%s%s", child ? "/" : "", child ? child : "");
+}
+
 static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 {
 	struct orders *o = argument;
@@ -82,9 +91,7 @@ static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 	if (o->member >= SR_CLOCK_MEMBERS)
 		o->member = -1;
 	if (o->member >= 0)
-		o->members[o->member].rank = rank;
-	if (o->member >= 0)
-		o->members[o->member].is_read = o->choice.rank < 0 || o->choice.rank == rank;
+		note_member(&o->members[o->member], rank, sr_trace_child(t, rank), o->reads);
 	o->schema = sr_schema_of(t, rank, &err);
 	return o->schema ? 0 : sr_fail("%s", err.text);
 }
@@ -270,15 +277,15 @@ static void print_pair(const struct member *later, const struct member *earlier,
 	struct pair p = count_pair(later, number);
 
 	if (p.posts + p.cpu)
-		printf("rank %ld before rank %ld: %llu orders (%llu by posts, %llu by its CPU; "
+		printf("rank %ld%s before rank %ld%s: %llu orders (%llu by posts, %llu by its CPU; "
 		       "%llu exact, %llu ambiguous), up to its event %llu\n",
-		       earlier->rank, later->rank, p.posts + p.cpu, p.posts, p.cpu, p.exact,
+		       earlier->rank, earlier->child, later->rank, later->child, p.posts + p.cpu, p.posts, p.cpu, p.exact,
 		       p.posts + p.cpu - p.exact, (ull)p.last);
 }
 
-static void print_without(long rank, const struct connection *c)
+static void print_without(const struct member *m, const struct connection *c)
 {
-	printf("rank %ld: ", rank);
+	printf("rank %ld%s: ", m->rank, m->child);
 	if (c->is.number)
 		printf("queue pair %u", c->is.number);
 	else
@@ -313,14 +320,14 @@ static void print_connections(const struct member *m)
 		without += is_without && is_last(m, i) && c->is.number;
 	}
 	if (last)
-		printf("rank %ld: %zu of %zu queue pairs carry clocks\n", m->rank, last - without,
+		printf("rank %ld%s: %zu of %zu queue pairs carry clocks\n", m->rank, m->child, last - without,
 		       last);
 	without = 0;
 	for (size_t i = 0; i < m->connections_n; i++)
 		if (sr_carries_why(m->connections[i].is.carries)[0] && without++ < WITHOUT_MAX)
-			print_without(m->rank, &m->connections[i]);
+			print_without(m, &m->connections[i]);
 	if (without > WITHOUT_MAX)
-		printf("rank %ld: and %zu more (sreplay dump: \"connection\")\n", m->rank,
+		printf("rank %ld%s: and %zu more (sreplay dump: \"connection\")\n", m->rank, m->child,
 		       without - WITHOUT_MAX);
 }
 
@@ -335,6 +342,12 @@ static json_t *connection_json(const struct connection *c)
 			 c->is.error ? sr_json_string(strerrorname_np(c->is.error)) : json_null());
 }
 
+/* NULL: it is a rank. */
+static const char *child_of(const struct member *m)
+{
+	return m->child[0] ? m->child + 1 : NULL;
+}
+
 static json_t *member_json(const struct member *m)
 {
 	json_t *without = json_array();
@@ -342,15 +355,15 @@ static json_t *member_json(const struct member *m)
 	for (size_t i = 0; i < m->connections_n; i++)
 		if (sr_carries_why(m->connections[i].is.carries)[0])
 			json_array_append_new(without, connection_json(&m->connections[i]));
-	return json_pack("{s:i, s:I, s:I, s:I, s:o}", "rank", (int)m->rank, "events",
+	return json_pack("{s:i, s:s*, s:I, s:I, s:I, s:o}", "rank", (int)m->rank, "child", child_of(m), "events",
 			 (json_int_t)m->events, "orders", (json_int_t)m->count, "reads_short_of_cells",
 			 (json_int_t)m->shorts, "without_clocks", without);
 }
 
 static json_t *pair_json(const struct member *later, const struct member *earlier, const struct pair *p)
 {
-	return json_pack("{s:i, s:i, s:I, s:I, s:I, s:I}", "before", (int)earlier->rank, "after",
-			 (int)later->rank, "by_posts", (json_int_t)p->posts, "by_cpu",
+	return json_pack("{s:i, s:s*, s:i, s:s*, s:I, s:I, s:I, s:I}", "before", (int)earlier->rank, "before_child", child_of(earlier),
+			 "after", (int)later->rank, "after_child", child_of(later), "by_posts", (json_int_t)p->posts, "by_cpu",
 			 (json_int_t)p->cpu, "exact", (json_int_t)p->exact, "up_to_event",
 			 (json_int_t)p->last);
 }
@@ -386,13 +399,13 @@ static void print(const struct orders *o)
 
 		if (!m->is_read)
 			continue;
-		printf("rank %ld: %llu events, %zu orders found\n", m->rank, (ull)m->events,
+		printf("rank %ld%s: %llu events, %zu orders found\n", m->rank, m->child, (ull)m->events,
 		       m->count);
 		print_connections(m);
 		if (m->shorts)
-			printf("rank %ld: at %llu READs the peer had more clock cells than were "
+			printf("rank %ld%s: at %llu READs the peer had more clock cells than were "
 			       "read; orders may be missing there\n",
-			       m->rank, (ull)m->shorts);
+			       m->rank, m->child, (ull)m->shorts);
 	}
 }
 
@@ -403,6 +416,7 @@ int sr_cmd_orders(int argc, char **argv)
 	    .rank_end = end_rank,
 	    .thread = -1,
 	    .last_image = true,
+	    .children = true,
 	    .cannot_open = SR_EXIT_FAILED};
 	static struct orders o = {.choice = SR_CHOICE_INIT};
 	struct sr_choice all;
@@ -420,6 +434,7 @@ int sr_cmd_orders(int argc, char **argv)
 	status = sr_visit(&all, &visitor, &o);
 	sr_classify_all_sent(o.classify);
 	visitor.stream = read_stream;
+	o.reads = true;
 	if (!status)
 		status = sr_visit(&o.choice, &visitor, &o);
 	sr_classify_free(o.classify);

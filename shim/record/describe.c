@@ -21,6 +21,7 @@
 #include "shim/signals/kernel.h"
 #include "shim/threads/main_stack.h"
 #include "shim/threads/stdio_pin.h"
+#include "shim/verbs/clocks/clocks.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
@@ -135,10 +136,12 @@ static void inherited_signals(uint64_t *ignored, uint64_t *blocked)
 	sr_kernel_mask(SIG_BLOCK, NULL, blocked);
 }
 
-/* A child has its parent's settings, and no clock (sr_clocks_forget_in_child()). */
-static bool has_clock(const struct sr_settings *s, enum sr_record_from from)
+/* The number that the process has, or is to get, among those with clocks; a child's is another one than its parent's. */
+static int clock_number(const struct sr_settings *s, enum sr_record_from from)
 {
-	return s->clocks && from != SR_RECORD_FROM_FORK;
+	if (from == SR_RECORD_FROM_FORK)
+		return sr_clocks_number();
+	return s->clocks ? s->member : -1;
 }
 
 /*
@@ -176,7 +179,7 @@ bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 		     "\"descriptors\":\"%s\",\"descriptors_below\":%d,\"signal_frame\":\"%#lx\",\"huge_pages\":%s,\"threads\":\"%s\",\"ignored\":\"%#lx\",\"blocked\":\"%#lx\",",
 		     begins[from],
 		     sr_trap_is_on ? "true" : "false",
-		     sr_tsc_traps ? "true" : "false", sr_sys_getpid(), has_clock(s, from) ? s->member : -1, s->order ? "true" : "false",
+		     sr_tsc_traps ? "true" : "false", sr_sys_getpid(), clock_number(s, from), s->order ? "true" : "false",
 		     s->order ? "true" : "false",
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
 		     (unsigned long long)main_stack, random,

@@ -91,6 +91,7 @@ bool sr_record_introduce_child(const char *trace, const struct sr_image_origin *
 {
 	sr_recorder.image = (struct sr_image_origin){.sns = parent->sns};
 	sr_recorder.is_child = true;
+	sr_clocks_start_in_child(settings);
 	return introduce(settings, SR_RECORD_FROM_FORK, trace, NULL, parent);
 }
 

@@ -467,6 +467,22 @@ static int member_of(const struct sr_trace *t, int32_t rank)
 		   : -1;
 }
 
+/*
+ * Two processes with one number: a daemon was replaced, or nobody of the job was left, between their starts.  What orders name it
+ * is not known to be of the one or the other.
+ */
+static void drop_doubles(struct sr_links *l)
+{
+	size_t n[SR_CLOCK_MEMBERS] = {0};
+
+	for (size_t i = 0; i < l->ranks_n; i++)
+		if (l->ranks[i].member >= 0)
+			n[l->ranks[i].member]++;
+	for (size_t i = 0; i < l->ranks_n; i++)
+		if (l->ranks[i].member >= 0 && n[l->ranks[i].member] > 1)
+			l->ranks[i].member = -1;
+}
+
 int sr_links_find(struct sr_links *l, struct sr_trace *t, const struct sr_links_hooks *hooks,
 		  struct sr_error *err)
 {
@@ -481,6 +497,7 @@ int sr_links_find(struct sr_links *l, struct sr_trace *t, const struct sr_links_
 		l->ranks[i].name = sr_trace_rank_name(t, l->ranks[i].number);
 		l->ranks[i].member = member_of(t, l->ranks[i].number);
 	}
+	drop_doubles(l);
 	for (size_t i = 0; i < l->ranks_n && !ret; i++) {
 		ret = read_rank(l, i, t, hooks, err);
 		if (!ret && hooks && hooks->progress)

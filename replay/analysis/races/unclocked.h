@@ -2,7 +2,7 @@
 /*
  * unclocked.h: values of which no clock says who left them.
  *
- * A forked child has no clock.  A value that it read, or that somebody read in its memory, may come from a request that
+ * A forked child may have no clock (sr_clocks_start_in_child()).  A value that it read, or that somebody read in its memory, may come from a request that
  * log processing has not come to yet; so may a value that others read where it writes.  All of them are borders: what comes
  * behind one of them may have been ordered by it.
  */

@@ -194,6 +194,36 @@ void sr_clocks_start(const struct sr_settings *s, bool member)
 	self.on = true;
 }
 
+/* No device was opened before the fork, so that nobody has seen the parent's region: it becomes the child's. */
+static void begin_in_child(int number)
+{
+	atomic_store(&self.memory->region.before, 0);
+	atomic_store(&self.view->own, 0);
+	self.sampling = self.slots_lock = (struct sr_lock){0};
+	sr_clock_init(&self.clock, &self.memory->region, number, &sr_events.drawn);
+	self.on = sr_clocks_member = true;
+}
+
+void sr_clocks_start_in_child(const struct sr_settings *s)
+{
+	struct sr_job job = {.name = s->trace, .key_path = s->key, .hosts = s->hosts, .rank = s->rank, .is_child = true};
+	char path[108], error[320];
+
+	/* With --order what members send is left out, and a replay without the children lacks it. */
+	if (!s->clocks || s->order || !self.view || sr_socket_path(path, sizeof(path)))
+		return;
+	job.region = (uintptr_t)&self.memory->region;
+	if (!sr_directory_join(&self.directory, path, &job, error, sizeof(error)))
+		begin_in_child((int)sr_directory_member(&self.directory));
+	else
+		sr_directory_abandon(&self.directory);
+}
+
+int sr_clocks_number(void)
+{
+	return sr_clocks_member ? self.clock.member : -1;
+}
+
 void sr_clocks_forget_in_child(void)
 {
 	self.on = sr_clocks_member = sr_picks_on = false;

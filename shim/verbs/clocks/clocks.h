@@ -92,7 +92,11 @@ struct sr_clock_qp {
  * and is recorded.
  */
 void sr_clocks_start(const struct sr_settings *settings, bool member);
+/* A forked child has none of its parent's; it gets its own if its job has a number left for it. */
 void sr_clocks_forget_in_child(void);
+void sr_clocks_start_in_child(const struct sr_settings *settings);
+/* The number of its clock; -1: it has none. */
+int sr_clocks_number(void);
 
 /* The file descriptors that this module has open; -1 for none. */
 void sr_clocks_own_fds(int fds[2]);

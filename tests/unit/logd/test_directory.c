@@ -181,6 +181,40 @@ static void finds_a_queue_pair_of_the_same_node(void **state)
 	node_end(&n);
 }
 
+static int join_job(struct sr_directory *d, struct node *n, const char *key, uint32_t member, bool is_child)
+{
+	struct sr_job job = {.name = "a job", .key_path = key, .member = member, .is_child = is_child, .region = 0x1000};
+	char error[320];
+
+	memset(d, 0, sizeof(*d));
+	return sr_directory_join(d, n->h.socket, &job, error, sizeof(error));
+}
+
+/* Ranks have their numbers from 0 on, and may come late. */
+static void children_get_numbers_from_the_end(void **state)
+{
+	struct sr_directory d[7];
+	struct node n;
+
+	node_begin(&n, 2);
+	assert_int_equal(join_job(&d[0], &n, NULL, 60, false), 0);
+	assert_int_equal(join_job(&d[1], &n, NULL, 60, true), 0);
+	assert_int_equal(sr_directory_member(&d[1]), 63);
+	assert_int_equal(join_job(&d[2], &n, NULL, 61, false), 0);
+	/* A successor of the daemon knows it, too. */
+	daemon_kill(&n.h, SIGKILL);
+	start_daemon(&n);
+	assert_int_equal(join_job(&d[3], &n, NULL, 60, true), 0);
+	assert_int_equal(sr_directory_member(&d[3]), 62);
+	assert_int_equal(join_job(&d[4], &n, NULL, 60, true), -ENOSPC);
+	assert_int_equal(join_job(&d[5], &n, NULL, 62, false), -EADDRINUSE);
+	/* Other nodes' daemons do not know what this one gives. */
+	assert_int_equal(join_job(&d[6], &n, n.key, 0, true), -ENOSPC);
+	for (size_t i = 0; i < sizeof(d) / sizeof(*d); i++)
+		sr_directory_abandon(&d[i]);
+	node_end(&n);
+}
+
 /* An XRC target has no key: a shared queue in the same domain gives the key. */
 static void a_target_of_xrc_is_reached_by_a_shared_queue_of_its_process(void **state)
 {
@@ -877,6 +911,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(finds_a_queue_pair_of_the_same_node),
+	    cmocka_unit_test(children_get_numbers_from_the_end),
 	    cmocka_unit_test(a_target_of_xrc_is_reached_by_a_shared_queue_of_its_process),
 	    cmocka_unit_test(each_queue_pair_has_a_cell_of_its_own),
 	    cmocka_unit_test(finds_a_queue_pair_of_another_node),
