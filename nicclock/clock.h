@@ -43,7 +43,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Members are numbered from 0 in the order of their ranks. */
+/* Members are numbered from 0 in the order of their ranks, and forked children from the last number down. */
 #define SR_CLOCK_MEMBERS    64
 
 /* ------------------------------------------------------------------- words */

@@ -261,7 +261,8 @@ static json_t *missing_ranks(const struct sr_races *r)
 	int32_t last = -1;
 
 	for (size_t i = 0; i < l->ranks_n; i++)
-		last = l->ranks[i].number > last ? l->ranks[i].number : last;
+		if (l->ranks[i].number < SR_FIRST_ADOPTED && l->ranks[i].number > last)
+			last = l->ranks[i].number;
 	for (int32_t n = 0; n < last && json_array_size(list) < MISSING_MOST; n++) {
 		bool is_there = false;
 

@@ -242,9 +242,9 @@ int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *ho
 	memset(all, true, how->links->ranks_n + 1);
 	/* Loads that were watched may tell what is lacking. */
 	c.lacks_results = results->lacking && how->watches && !results->were_watched;
-	ret = sr_race_sockets_load(&c.sockets, how->trace, err);
+	ret = sr_race_kin_load(&c.kin, how->trace, err);
 	if (!ret)
-		ret = sr_race_kin_load(&c.kin, how->trace, err);
+		ret = sr_race_sockets_load(&c.sockets, how->trace, &c.kin, err);
 	if (!ret)
 		ret = take_passes(&c, &fresh, all, err);
 	/* None, if none were lacking. */

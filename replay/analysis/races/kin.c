@@ -167,6 +167,14 @@ void sr_race_kin_free(struct sr_race_kin *k)
 	free(k->children);
 }
 
+const struct sr_race_child *sr_race_kin_of(const struct sr_race_kin *k, uint32_t rank)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (k->children[i].rank == rank)
+			return &k->children[i];
+	return NULL;
+}
+
 /* ----------------------------------------------------------------- moments */
 
 bool sr_race_kin_has(const struct sr_race_kin *k, uint32_t rank, uint32_t thread, uint64_t sn)

@@ -37,6 +37,9 @@ int sr_race_kin_load(struct sr_race_kin *k, struct sr_trace *t, struct sr_error 
 void sr_race_kin_restart(struct sr_race_kin *k);
 void sr_race_kin_free(struct sr_race_kin *k);
 
+/* NULL: it was not forked. */
+const struct sr_race_child *sr_race_kin_of(const struct sr_race_kin *k, uint32_t rank);
+
 /* Is the call a fork or wait of one of them? */
 bool sr_race_kin_has(const struct sr_race_kin *k, uint32_t rank, uint32_t thread, uint64_t sn);
 /* This is its moment. */

@@ -20,6 +20,7 @@ struct sr_socket_channel {
 	struct beginning sent, received;
 	uint32_t rank;
 	uint32_t peer; /* another channel, or one of these: */
+	bool is_inherited; /* a child may use it as well, and what goes through it is not counted as one */
 };
 
 #define NOT_LINKED UINT32_MAX
@@ -119,6 +120,33 @@ static bool are_ends(const struct sr_socket_channel *a, const struct sr_socket_c
 	       may_be_same(&b->sent, &a->received) && may_be_same(&a->sent, &b->received);
 }
 
+/* May the child have inherited it?  From a parent that is not known, all that its rank's processes have. */
+static bool may_have(const struct sr_trace *t, const struct sr_race_child *k, const struct sr_socket_channel *c)
+{
+	if (k->parent != SR_NO_PARENT)
+		return c->rank == k->parent && (c->c.thread != k->thread || c->c.sn < k->fork);
+	return c->rank != k->rank && sr_trace_recorded_rank(t, sr_trace_rank_number(t, c->rank)) ==
+					     sr_trace_recorded_rank(t, sr_trace_rank_number(t, k->rank));
+}
+
+static void inherit(struct sr_race_sockets *s, const struct sr_trace *t, const struct sr_race_kin *kin, uint32_t rank)
+{
+	const struct sr_race_child *k = sr_race_kin_of(kin, rank);
+
+	for (size_t i = 0; k && i < s->channels_n; i++)
+		s->channels[i].is_inherited |= may_have(t, k, &s->channels[i]);
+	if (k && k->parent != SR_NO_PARENT)
+		inherit(s, t, kin, k->parent);
+}
+
+/* Children that use a descriptor that they have not opened. */
+static void find_inherited(struct sr_race_sockets *s, const struct sr_trace *t, const struct sr_race_kin *kin)
+{
+	for (size_t i = 0; i < s->channels_n; i++)
+		if (!*s->channels[i].c.what)
+			inherit(s, t, kin, s->channels[i].rank);
+}
+
 /* Each channel with the only one that it can lead to. */
 static void find_peers(struct sr_race_sockets *s)
 {
@@ -137,6 +165,9 @@ static void find_peers(struct sr_race_sockets *s)
 		if (found != 1)
 			a->peer = NOT_LINKED;
 	}
+	for (size_t i = 0; i < s->channels_n; i++)
+		if (s->channels[i].is_inherited)
+			s->channels[i].peer = NOT_LINKED;
 	for (size_t i = 0; i < s->n; i++) {
 		uint32_t peer = s->channels[s->uses[i].channel].peer;
 
@@ -144,7 +175,7 @@ static void find_peers(struct sr_race_sockets *s)
 	}
 }
 
-int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, struct sr_error *err)
+int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, const struct sr_race_kin *kin, struct sr_error *err)
 {
 	struct loading l = {.s = s};
 	int ret = 0;
@@ -160,6 +191,7 @@ int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, struct s
 		return ret;
 	if (s->n)
 		qsort(s->uses, s->n, sizeof(*s->uses), by_call);
+	find_inherited(s, t, kin);
 	find_peers(s);
 	return 0;
 }

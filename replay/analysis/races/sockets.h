@@ -3,7 +3,7 @@
  * sockets.h: what went through the sockets and pipes of the recorded ranks, as moments of a model.
  *
  * A read comes after the write whose bytes it took, if both ends were recorded.  If one end was not, the analysis
- * does not know what happened beyond it.
+ * does not know what happened beyond it; nor where a child uses what it has inherited.
  */
 #ifndef REPLAY_ANALYSIS_RACES_SOCKETS_H
 #define REPLAY_ANALYSIS_RACES_SOCKETS_H
@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "logd/trace/reader.h"
+#include "replay/analysis/races/kin.h"
 #include "replay/analysis/races/model.h"
 
 /* A call that read or wrote. */
@@ -33,7 +34,7 @@ struct sr_race_sockets {
 };
 
 /* Reads the calls.  0, or -errno and a sentence. */
-int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, struct sr_error *err);
+int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, const struct sr_race_kin *kin, struct sr_error *err);
 /* The next pass over the trace begins: no use has a moment yet. */
 void sr_race_sockets_restart(struct sr_race_sockets *s);
 void sr_race_sockets_free(struct sr_race_sockets *s);

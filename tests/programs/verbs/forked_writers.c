@@ -13,6 +13,7 @@
  *
  *   forked_writers relay PORT              a target of two writers: "tell" lets "fork_late" begin
  *   forked_writers tell PORT PORT2         writes, and tells that at PORT2
+ *   forked_writers child_tells PORT PORT2  forks one that does the same by a socket of its parent's
  *   forked_writers fork_late PORT          is told, and forks one that writes
  *
  *   forked_writers between PORT2 PORT3     forks one that is told at PORT2, and writes a flag at PORT3
@@ -302,6 +303,18 @@ static void write_and_tell(int port, int port2)
 	tell(to);
 }
 
+static void tell_by_child(int port, int port2)
+{
+	int to = meet(port2, TELLS);
+
+	if (!fork()) {
+		write_there(port, 0);
+		tell(to);
+		exit(0);
+	}
+	wait_for_one();
+}
+
 static void fork_late(int port, int number)
 {
 	hear(meet(port, WAITS));
@@ -350,7 +363,7 @@ int main(int argc, char **argv)
 		void (*run)(int port, int number);
 	} roles[] = {
 		{"target", target}, {"relay", relay}, {"write", write_alone}, {"racing", race}, {"sharing", share}, {"ordered", fork_in_order},
-		{"waits", write_after_wait}, {"sees", write_after_signal}, {"beside", write_beside}, {"tell", write_and_tell},
+		{"waits", write_after_wait}, {"sees", write_after_signal}, {"beside", write_beside}, {"tell", write_and_tell}, {"child_tells", tell_by_child},
 		{"fork_late", fork_late}, {"between", fork_between}, {"flagged", write_when_flagged},
 	};
 
