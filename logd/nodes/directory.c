@@ -383,8 +383,10 @@ static void serve_join(struct directory *d, struct connection *c, const struct s
 	int err = size < 0 ? -EPROTO : join(d, &r, &joined.thread, error, sizeof(error));
 
 	if (err) {
-		log_line("process %d cannot take part in its job: %s", (int)c->pid,
-			 error[0] ? error : strerror(-err));
+		/* Of many children most get no number. */
+		if (err != -ENOSPC)
+			log_line("process %d cannot take part in its job: %s", (int)c->pid,
+				 error[0] ? error : strerror(-err));
 		connection_answer_error(c, m, err, error);
 		return;
 	}

@@ -206,11 +206,14 @@ static void begin_in_child(int number)
 
 void sr_clocks_start_in_child(const struct sr_settings *s)
 {
-	struct sr_job job = {.name = s->trace, .key_path = s->key, .hosts = s->hosts, .rank = s->rank, .is_child = true};
+	struct sr_job job = {.name = s->trace, .rank = s->rank, .is_child = true};
 	char path[108], error[320];
 
+	/* Who has which number of a job with a key, no daemon knows alone. */
+	if (!s->clocks || s->key || !self.view)
+		return;
 	/* With --order what members send is left out, and a replay without the children lacks it. */
-	if (!s->clocks || s->order || !self.view || sr_socket_path(path, sizeof(path)))
+	if (s->order || sr_socket_path(path, sizeof(path)))
 		return;
 	job.region = (uintptr_t)&self.memory->region;
 	if (!sr_directory_join(&self.directory, path, &job, error, sizeof(error)))

@@ -19,6 +19,7 @@ WRITERS = os.path.join(os.path.dirname(PROGRAM), "forked_writers")
 # Of forked_writers: the target, the other ranks, and the races of the target's memory.
 CASES = (
     ("children that nothing orders", "target {0} 2", ("racing {0}",), ["observed"]),
+    ("a child and another rank", "target {0} 2", ("write {0}", "forks {0}"), ["observed"]),
     ("the first has ended before the second is forked", "target {0} 2", ("ordered {0}",), []),
     ("a child, and its parent behind the wait", "target {0} 2", ("waits {0}",), []),
     ("... that has not waited, but seen that it has ended", "target {0} 2", ("sees {0}",), ["possible"]),
@@ -30,7 +31,7 @@ CASES = (
 )
 
 
-THROUGH, SHARING, BESIDE = 5, 6, 7
+THROUGH, SHARING, BESIDE = 6, 7, 8
 REASONS = {
     "... that has not waited, but seen that it has ended": "a child has ended, and no wait says when its parent knew that: it may order them",
     "a child tells by a socket that it has inherited": "something outside of the recorded ranks may order them",
@@ -68,6 +69,20 @@ def races(tap, place):
         tap.ok(status == 125 and re.search("process 1/[12]", text), "... %s refuses" % command[0], text)
 
 
+def doubles(tap, place):
+    """A daemon that was replaced may give a number twice: then neither has a clock."""
+    trace, found, how = find_races(place, *CASES[0][:3])
+    tap.ok([r["evidence"] for r in found] == ["observed"], "children with numbers of their own", how)
+    path = os.path.join(trace, "rank-1", "child-%d.srec", "rank-1", "process.json")
+    processes = [json.load(open(path % k)) for k in (1, 2)]
+    tap.ok([p["extra"]["member"] for p in processes] in ([62, 63], [63, 62]), "... from the last one down", [p["extra"]["member"] for p in processes])
+    processes[1]["extra"]["member"] = processes[0]["extra"]["member"]
+    with open(path % 2, "w") as f:
+        json.dump(processes[1], f)
+    status, out, text = run([SREPLAY, "races", "-q", "--json", trace], SECONDS)
+    tap.ok([json.loads(line)["evidence"] for line in out.decode().splitlines()[1:]] == ["predicted"], "one number twice", text)
+
+
 def unclocked(tap, place):
     """In a job with a key children have no clocks: what they may have ordered is in doubt, and nothing else."""
     key = os.path.join(place, "key")
@@ -82,4 +97,4 @@ def unclocked(tap, place):
 
 
 if __name__ == "__main__":
-    run_functions([races, unclocked])
+    run_functions([races, doubles, unclocked])

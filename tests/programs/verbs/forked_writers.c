@@ -9,6 +9,7 @@
  *   forked_writers sharing PORT            as "racing"; they inherit memory that is shared
  *   forked_writers waits PORT              forks one that writes, waits for it, and writes
  *   forked_writers sees PORT               the same, without wait(): SIGCHLD tells it
+ *   forked_writers forks PORT              forks one that writes
  *   forked_writers beside PORT             forks one that writes other bytes
  *
  *   forked_writers relay PORT              a target of two writers: "tell" lets "fork_late" begin
@@ -256,18 +257,21 @@ static void share(int port, int number)
 	race(port, number);
 }
 
-static void fork_in_order(int port, int number)
+static void write_by_child(int port, int number)
 {
-	fork_writer(port, 0);
-	wait_for_one();
 	fork_writer(port, 0);
 	wait_for_one();
 }
 
+static void fork_in_order(int port, int number)
+{
+	write_by_child(port, 0);
+	write_by_child(port, 0);
+}
+
 static void write_after_wait(int port, int number)
 {
-	fork_writer(port, 0);
-	wait_for_one();
+	write_by_child(port, 0);
 	write_there(port, 0);
 }
 
@@ -318,8 +322,7 @@ static void tell_by_child(int port, int port2)
 static void fork_late(int port, int number)
 {
 	hear(meet(port, WAITS));
-	fork_writer(port, 0);
-	wait_for_one();
+	write_by_child(port, 0);
 }
 
 static void pass_on(int port2, int port3)
@@ -363,7 +366,7 @@ int main(int argc, char **argv)
 		void (*run)(int port, int number);
 	} roles[] = {
 		{"target", target}, {"relay", relay}, {"write", write_alone}, {"racing", race}, {"sharing", share}, {"ordered", fork_in_order},
-		{"waits", write_after_wait}, {"sees", write_after_signal}, {"beside", write_beside}, {"tell", write_and_tell}, {"child_tells", tell_by_child},
+		{"waits", write_after_wait}, {"sees", write_after_signal}, {"forks", write_by_child}, {"beside", write_beside}, {"tell", write_and_tell}, {"child_tells", tell_by_child},
 		{"fork_late", fork_late}, {"between", fork_between}, {"flagged", write_when_flagged},
 	};
 
