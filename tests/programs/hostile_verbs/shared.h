@@ -9,7 +9,7 @@
 #include <infiniband/verbs.h>
 
 #include "check.h"
-#include "verbs/check.h"
+#include "check.h"
 #include "verbs/loopback_qp.h"
 
 #define PAGE  4096
