@@ -17,10 +17,15 @@ enum {
 	SR_OP_IMMEDIATE = 1 << 6, /* has immediate data, or in their place a key to invalidate */
 };
 
-/* enum ibv_wr_opcode and ibv_wc_opcode of rdma-core 46 and later: what was written to the peer's memory has reached a domain of it. */
+/*
+ * enum ibv_wr_opcode and ibv_wc_opcode of newer headers.  FLUSH (rdma-core 46): what was written to the peer's memory has
+ * reached a domain of it.  ATOMIC_WRITE (rdma-core 44 or before): eight bytes, in one piece.
+ */
 enum {
 	SR_WR_FLUSH = 14,
+	SR_WR_ATOMIC_WRITE = 15,
 	SR_WC_FLUSH = 8,
+	SR_WC_ATOMIC_WRITE = 9,
 };
 
 /* A set of SR_OP_*; 0: the opcode is not known. */
@@ -42,7 +47,7 @@ static inline unsigned sr_op(uint32_t opcode)
 	    [IBV_WR_ATOMIC_FETCH_AND_ADD] = ATOMIC,
 	    [IBV_WR_LOCAL_INV] = SR_OP_IMMEDIATE,
 	    [IBV_WR_TSO] = SR_OP_GATHERS, /* Ethernet frames, perhaps received by nobody */
-	    [IBV_WR_ATOMIC_WRITE] = WRITE,
+	    [SR_WR_ATOMIC_WRITE] = WRITE,
 	};
 
 	return opcode < sizeof(does) ? does[opcode] : 0;
@@ -67,8 +72,8 @@ static inline enum ibv_wc_opcode sr_op_completes_as(uint32_t opcode)
 		return IBV_WC_BIND_MW;
 	case IBV_WR_TSO:
 		return IBV_WC_TSO;
-	case IBV_WR_ATOMIC_WRITE:
-		return IBV_WC_ATOMIC_WRITE;
+	case SR_WR_ATOMIC_WRITE:
+		return (enum ibv_wc_opcode)SR_WC_ATOMIC_WRITE;
 	case SR_WR_FLUSH:
 		return (enum ibv_wc_opcode)SR_WC_FLUSH;
 	default:

@@ -136,20 +136,32 @@ uint64_t sr_invoke_create_qp(const struct sr_call_desc *d, uint64_t *a)
 	return (uintptr_t)qp;
 }
 
-/* IBV_QP_EX_WITH_FLUSH of rdma-core 46.  A build with older headers has no wr_flush: what that posts would not be seen. */
+/*
+ * IBV_QP_EX_WITH_FLUSH and IBV_QP_EX_WITH_ATOMIC_WRITE.  A build with older headers does not have these builders: what they
+ * post would not be seen.
+ */
 #ifdef SR_HAS_WR_FLUSH
 #define UNKNOWN_FLUSH 0u
 #else
 #define UNKNOWN_FLUSH (1u << 11)
 #endif
+#ifdef SR_HAS_WR_ATOMIC_WRITE
+#define UNKNOWN_ATOMIC_WRITE 0u
+#else
+#define UNKNOWN_ATOMIC_WRITE (1u << 12)
+#endif
 
-static bool refuses_flush(void)
+static bool refuses_unknown(uint64_t ops)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
+	const bool flushes = ops & UNKNOWN_FLUSH;
 
+	if (!flushes && !(ops & UNKNOWN_ATOMIC_WRITE))
+		return false;
 	if (!atomic_flag_test_and_set(&said))
-		sr_say("a queue pair with FLUSH is refused: this recorder does not know wr_flush; run the program without it, as on "
-		       "a device that cannot do it");
+		sr_say("a queue pair with %s is refused: this recorder does not know %s; run the program without it, as on "
+		       "a device that cannot do it",
+		       flushes ? "FLUSH" : "ATOMIC WRITE", flushes ? "wr_flush" : "wr_atomic_write");
 	errno = EOPNOTSUPP;
 	return true;
 }
@@ -165,7 +177,7 @@ uint64_t sr_invoke_create_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 	struct room room;
 	struct ibv_qp *qp;
 
-	if (ops & UNKNOWN_FLUSH && refuses_flush())
+	if (refuses_unknown(ops))
 		return 0;
 	if (builds && may_have_clocks(attr->qp_type, &attr->cap))
 		attr->send_ops_flags |=

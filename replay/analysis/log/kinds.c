@@ -44,7 +44,7 @@ static const struct {
     {CALL(wr_rdma_read), SR_WHAT_BUILD_REMOTE, IBV_WR_RDMA_READ},
     {CALL(wr_atomic_cmp_swp), SR_WHAT_BUILD_REMOTE, IBV_WR_ATOMIC_CMP_AND_SWP},
     {CALL(wr_atomic_fetch_add), SR_WHAT_BUILD_REMOTE, IBV_WR_ATOMIC_FETCH_AND_ADD},
-    {CALL(wr_atomic_write), SR_WHAT_BUILD_REMOTE, IBV_WR_ATOMIC_WRITE},
+    {CALL(wr_atomic_write), SR_WHAT_BUILD_REMOTE, SR_WR_ATOMIC_WRITE},
     {CALL(wr_set_sge), SR_WHAT_SET_SGE, 0},
     {CALL(wr_set_sge_list), SR_WHAT_SET_SGE_LIST, 0},
     {CALL(wr_set_inline_data), SR_WHAT_SET_INLINE, 0},

@@ -243,7 +243,7 @@ static int build(struct qp *q, const struct sr_log_call *c)
 		sr_get_in_wr_rdma_write(&first, &begins);
 		b->rkey = begins.rkey;
 		b->rq.remote = begins.remote_addr;
-		b->rq.length = c->opcode == IBV_WR_ATOMIC_WRITE ? 8 : 0;
+		b->rq.length = c->opcode == SR_WR_ATOMIC_WRITE ? 8 : 0;
 	}
 	/* All end as a SEND does, with wr_id and wr_flags. */
 	sr_get_in_wr_send(&last, &ends);

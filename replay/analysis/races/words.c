@@ -41,7 +41,7 @@ static const char *opcode_word(uint8_t opcode)
 		return "compare-and-swap";
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		return "fetch-and-add";
-	case IBV_WR_ATOMIC_WRITE:
+	case SR_WR_ATOMIC_WRITE:
 		return "atomic WRITE";
 	default:
 		return sr_op(opcode) & SR_OP_RECEIVED ? "SEND" : "request";

@@ -115,7 +115,7 @@ static bool bring(const struct job *j)
 		/* The key that it invalidates is not ours.  Only the last piece takes a receive. */
 		if (e->opcode == IBV_WR_SEND_WITH_INV)
 			t.opcode = IBV_WR_SEND;
-		if (e->opcode == IBV_WR_ATOMIC_WRITE ||
+		if (e->opcode == SR_WR_ATOMIC_WRITE ||
 		    (e->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && at + n < e->length))
 			t.opcode = IBV_WR_RDMA_WRITE;
 		take_source(j, at, n);

@@ -157,18 +157,20 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 	s->compare_add = add;
 }
 
+#ifdef SR_HAS_WR_ATOMIC_WRITE
 /* The word goes along with the request. */
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *word)
 {
 	struct sd_local_qp *local = local_of(ex);
 
-	build_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr);
+	build_remote(ex, SD_WR_ATOMIC_WRITE, rkey, addr);
 	if (local->build_error)
 		return;
 	building(local)->flags |= IBV_SEND_INLINE;
 	note_build_error(local,
 			 sd_append_inline(local->shared, building(local), word, sizeof(uint64_t)));
 }
+#endif
 
 #ifdef SR_HAS_WR_FLUSH
 static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t length, uint8_t type, uint8_t level)
@@ -265,8 +267,10 @@ void sd_qp_add_builders(struct sd_local_qp *local)
 		ex->wr_rdma_read = wr_rdma_read;
 	if (wanted & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP)
 		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
-	if (wanted & IBV_QP_EX_WITH_ATOMIC_WRITE)
+#ifdef SR_HAS_WR_ATOMIC_WRITE
+	if (wanted & SD_EX_WITH_ATOMIC_WRITE)
 		ex->wr_atomic_write = wr_atomic_write;
+#endif
 #ifdef SR_HAS_WR_FLUSH
 	if (wanted & IBV_QP_EX_WITH_FLUSH)
 		ex->wr_flush = wr_flush;

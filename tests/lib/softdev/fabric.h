@@ -22,15 +22,25 @@
 
 #include <infiniband/verbs.h>
 
-/* What newer headers name IBV_WR_FLUSH, IBV_WC_FLUSH, IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT, IBV_QP_EX_WITH_FLUSH. */
+/*
+ * What newer headers name IBV_WR_FLUSH, IBV_WC_FLUSH, IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT, IBV_QP_EX_WITH_FLUSH; and
+ * IBV_WR_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE.
+ */
 #define SD_WR_FLUSH		   14
 #define SD_WC_FLUSH		   8
+#define SD_WR_ATOMIC_WRITE	   15
+#define SD_WC_ATOMIC_WRITE	   9
 #define SD_ACCESS_FLUSH_GLOBAL     (1u << 8)
 #define SD_ACCESS_FLUSH_PERSISTENT (1u << 9)
 #ifdef SR_HAS_WR_FLUSH
 #define SD_EX_WITH_FLUSH (1u << 11)
 #else
 #define SD_EX_WITH_FLUSH 0u
+#endif
+#ifdef SR_HAS_WR_ATOMIC_WRITE
+#define SD_EX_WITH_ATOMIC_WRITE (1u << 12)
+#else
+#define SD_EX_WITH_ATOMIC_WRITE 0u
 #endif
 
 #define SD_PAGE        4096ul

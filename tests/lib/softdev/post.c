@@ -52,7 +52,7 @@ int sd_take_list(const struct sd_qp *qp, struct sd_send *s, const struct ibv_sge
 static void copy_operation(struct sd_send *s, const struct ibv_send_wr *wr, uint8_t type)
 {
 	switch (wr->opcode) {
-	case IBV_WR_ATOMIC_WRITE:
+	case SD_WR_ATOMIC_WRITE:
 	case IBV_WR_RDMA_READ:
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
@@ -100,7 +100,7 @@ static bool may_do(uint8_t type, enum ibv_wr_opcode opcode)
 	case IBV_WR_RDMA_READ:
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-	case IBV_WR_ATOMIC_WRITE:
+	case SD_WR_ATOMIC_WRITE:
 		return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
 	default:
 		return false;

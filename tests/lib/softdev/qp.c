@@ -146,7 +146,7 @@ static bool is_supported(const struct ibv_qp_init_attr_ex *attr)
 		    IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                 \
 		    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |               \
 		    IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV |                        \
-		    IBV_QP_EX_WITH_ATOMIC_WRITE | SD_EX_WITH_FLUSH))
+		    SD_EX_WITH_ATOMIC_WRITE | SD_EX_WITH_FLUSH))
 
 static uint64_t send_operations(const struct ibv_qp_init_attr_ex *attr)
 {
@@ -178,7 +178,7 @@ struct ibv_qp *sd_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 	if (sd_has_driver)
 		attr->cap.max_inline_data = more_inline(&attr->cap);
 	local->init = *attr;
-	if (send_operations(attr) & IBV_QP_EX_WITH_ATOMIC_WRITE && !local->init.cap.max_inline_data)
+	if (send_operations(attr) & SD_EX_WITH_ATOMIC_WRITE && !local->init.cap.max_inline_data)
 		local->init.cap.max_inline_data =
 		    sizeof(uint64_t); /* goes along with the request */
 	local->qp.context = context;

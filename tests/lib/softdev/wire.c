@@ -24,8 +24,8 @@ static enum ibv_wc_opcode completed(enum ibv_wr_opcode opcode)
 		return IBV_WC_COMP_SWAP;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		return IBV_WC_FETCH_ADD;
-	case IBV_WR_ATOMIC_WRITE:
-		return IBV_WC_ATOMIC_WRITE;
+	case SD_WR_ATOMIC_WRITE:
+		return (enum ibv_wc_opcode)SD_WC_ATOMIC_WRITE;
 	case IBV_WR_BIND_MW:
 		return IBV_WC_BIND_MW;
 	case IBV_WR_LOCAL_INV:
@@ -543,7 +543,7 @@ static int execute(struct sd_qp *qp, struct sd_send *s, uint64_t now)
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		return execute_write(qp, s, peer, now);
-	case IBV_WR_ATOMIC_WRITE:
+	case SD_WR_ATOMIC_WRITE:
 		return execute_atomic_write(qp, s, peer, now);
 	case IBV_WR_RDMA_READ:
 		return execute_read(qp, s, peer);
