@@ -82,6 +82,7 @@ struct sr_replay_stream {
 	bool peeked;
 	struct sr_replay_record next;
 	struct sr_buf notes;
+	size_t notes_due; /* while a record is looked at: the bytes of the notes in front of the one that was taken before */
 	/* Whose the completions of this poll and of the next one are: that with an even SN, and that with an odd one. */
 	struct sr_replay_pick picks[2];
 	/* The decoded event of an exposed region; valid until the next record. */

@@ -176,6 +176,8 @@ bool sr_replay_peek(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
 
+	if (!s->peeked)
+		s->notes_due = s->notes.len;
 	while (!s->peeked) {
 		if (!next_record(t, &s->next))
 			return false;
@@ -462,7 +464,12 @@ bool sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
  */
 void sr_replay_await_group(struct sr_thread *t, uint16_t found, void *site)
 {
-	if (!t->stream->notes.len || sr_group_wait_for_dependencies(t, &t->stream->notes))
+	struct sr_replay_stream *s = t->stream;
+	/* Those in front of a record that was only looked at are of a later call, and may need that this one ends. */
+	size_t due = s->peeked ? s->notes_due : s->notes.len;
+
+	s->notes_due = 0;
+	if (!due || sr_group_wait_for_dependencies(t, &s->notes, due))
 		return;
 	sr_replay_check_transfers(sr_group_not_transferred());
 	sr_replay_claim_report();

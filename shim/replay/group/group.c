@@ -276,17 +276,18 @@ static bool take_note(struct sr_thread *t, const struct note *n)
 	return true;
 }
 
-bool sr_group_wait_for_dependencies(struct sr_thread *t, struct sr_buf *notes)
+bool sr_group_wait_for_dependencies(struct sr_thread *t, struct sr_buf *notes, size_t due)
 {
 	bool held = true;
 
-	for (size_t at = 0; at < notes->len && held; at += sizeof(struct note)) {
+	for (size_t at = 0; at < due && held; at += sizeof(struct note)) {
 		struct note n;
 
 		memcpy(&n, notes->p + at, sizeof(n));
 		held = take_note(t, &n);
 	}
-	notes->len = 0;
+	notes->len -= due;
+	memmove(notes->p, notes->p + due, notes->len);
 	return held;
 }
 

@@ -43,10 +43,10 @@ void sr_group_enter(struct sr_thread *t, enum sr_call_number n);
 void sr_group_stop(uint32_t thread, uint64_t sn, uint64_t stop);
 
 /*
- * Waits, before the call returns, for the calls of other ranks that it depends on.  Empties the
- * notes.  Returns false if one of these ranks has ended without making its call.
+ * Waits, before the call returns, for the calls of other ranks that it depends on: the first DUE bytes of the notes.  Takes these
+ * out.  Returns false if one of these ranks has ended without making its call.
  */
-bool sr_group_wait_for_dependencies(struct sr_thread *t, struct sr_buf *notes);
+bool sr_group_wait_for_dependencies(struct sr_thread *t, struct sr_buf *notes, size_t due);
 
 /* The rank of this process; -1: it is replayed alone. */
 int32_t sr_group_rank(void);
