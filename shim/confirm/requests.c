@@ -38,7 +38,8 @@ static struct holder {
 	_Atomic uint32_t works; /* a futex: there is something for the thread to do */
 	_Atomic bool cancelled;
 	bool has_thread;
-	const struct sr_thread *by; /* the thread that waits itself, until its post has returned */
+	const struct sr_thread *by; /* the thread that posts it, until its post has returned */
+	bool is_kept;		    /* ... which keeps it back; else that thread waits itself */
 } holders[2];
 
 /* ------------------------------------------------------------ which request */
@@ -227,11 +228,11 @@ void sr_confirm_request_begins(int i, const uint64_t *a, enum sr_call_number n)
 	if ((is_kept && !h->has_thread) || !sr_agreement_arrive(i, begin, end))
 		return;
 	h->request = r;
+	h->is_kept = is_kept;
 	atomic_store(&h->cancelled, false);
 	if (is_kept) {
 		sr_held_begin(i, r.qp);
-		atomic_store(&h->works, 1);
-		sr_sys_futex((uint32_t *)&h->works, FUTEX_WAKE_PRIVATE, 1, NULL);
+		h->by = &sr_self;
 	} else if (sr_agreement_wait(i, NULL)) {
 		if (!sr_agreement->side[i].fetches)
 			note_value(i, &h->request);
@@ -239,13 +240,23 @@ void sr_confirm_request_begins(int i, const uint64_t *a, enum sr_call_number n)
 	}
 }
 
-/* What a builder has begun is posted when the batch is complete. */
+/*
+ * What a builder has begun is posted when the batch is complete.  What is kept may be released from here on: if that came
+ * before it was kept, it would be posted behind what is to come after it.
+ */
 void sr_confirm_request_ends(int i, struct sr_thread *t, enum sr_call_number n)
 {
-	if (holders[i].by != t || (n != SR_CALL_post_send && n != SR_CALL_wr_complete))
+	struct holder *h = &holders[i];
+
+	if (h->by != t || (n != SR_CALL_post_send && n != SR_CALL_wr_complete))
 		return;
-	has_been_posted(i);
-	holders[i].by = NULL;
+	h->by = NULL;
+	if (!h->is_kept) {
+		has_been_posted(i);
+		return;
+	}
+	atomic_store(&h->works, 1);
+	sr_sys_futex((uint32_t *)&h->works, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
 void sr_confirm_release_requests(void)
