@@ -250,6 +250,14 @@ static void refused_registrations(void)
 	printf("dereg %d\n", ibv_dereg_mr(m));
 }
 
+/* A program tries what the device has: here it has no devices of other processes. */
+static void refused_objects(void)
+{
+	errno = 0;
+	printf("import %d", ibv_import_device(-1) == NULL);
+	printf(" %d\n", errno);
+}
+
 const struct hostile_case requests_cases[] = {
     {"device-lists-that-are-freed", device_lists_that_are_freed},
     {"completions-that-repeat", completions_that_repeat},
@@ -262,5 +270,6 @@ const struct hostile_case requests_cases[] = {
     {"sends-of-memory-that-is-gone", sends_of_memory_that_is_gone},
     {"deregistered-before-the-poll", deregistered_before_the_poll},
     {"refused-registrations", refused_registrations},
+    {"refused-objects", refused_objects},
     {0},
 };
