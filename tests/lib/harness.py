@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Shared by the end-to-end tests: runs sreplay and reports results in TAP."""
 
+import json
 import os
 import random
 import re
@@ -120,6 +121,16 @@ def run(arguments, seconds, **options):
 def replay(trace, rank, timeout=REPLAY_SECONDS, **options):
     """Runs `sreplay replay`; as run()."""
     return run([SREPLAY, "replay", "--rank", str(rank), trace], timeout, **options)
+
+
+def edit_process(trace, change, rank=0):
+    """What the trace says of a rank becomes what change(process) makes of it."""
+    path = os.path.join(trace, "rank-%d" % rank, "process.json")
+    with open(path) as f:
+        process = json.load(f)
+    change(process)
+    with open(path, "w") as f:
+        json.dump(process, f)
 
 
 def first_difference(got, expected):

@@ -7,6 +7,7 @@
 
 #include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/large.h"
+#include "replay/analysis/races/owned_ranges.h"
 
 /* Behind a load so many accesses are looked at, its own rank's and others'. */
 #define BEHIND_MOST 2048
@@ -17,11 +18,6 @@
 /* An agent of its own: an access that is done in this run stays in its row, whatever it would have been otherwise. */
 #define AGENT_EARLIER (SR_AGENT_CPU | SR_AGENT_RECEIVE)
 
-struct range {
-	uint64_t begin, end;
-	uint32_t owner;
-};
-
 struct search {
 	const struct sr_race_earlier *e;
 	struct sr_race_model m;   /* with a further moment in front of each load in question, at which it finds the first skipped WRITE */
@@ -29,8 +25,7 @@ struct search {
 	uint32_t *lanes;          /* of these, by rank */
 	const struct sr_race_skip **skips; /* by further moment */
 	size_t skips_n, skips_room;
-	struct range *ranges; /* of their accesses; sorted and apart */
-	size_t ranges_n, ranges_room;
+	struct sr_owned_ranges ranges; /* of their accesses */
 	unsigned int questions;
 };
 
@@ -69,17 +64,6 @@ static bool is_behind(const struct sr_race_skip *k, const struct sr_access *a)
 	       (a->begin >= k->end || k->begin >= a->end) && a->site_is != SR_SITE_CALL;
 }
 
-static int keep_range(struct search *s, const struct sr_access *a)
-{
-	struct range *at = sr_grow((void **)&s->ranges, s->ranges_n, &s->ranges_room, sizeof(*at));
-
-	if (!at)
-		return -ENOMEM;
-	*at = (struct range){a->begin, a->end, a->owner};
-	s->ranges_n++;
-	return 0;
-}
-
 /* How often has the instruction been executed behind the load before? */
 static uint32_t times_before(const struct sr_race_model *m, const struct sr_race_skip *k, size_t first, size_t access)
 {
@@ -109,51 +93,10 @@ static int add_behind(struct search *s, const struct sr_race_skip *k, uint32_t f
 		a.until = a.over = k->moment;
 		a.agent = AGENT_EARLIER | k->rank;
 		a.place = times_before(m, k, first, i); /* a CPU's access has no queue to have a place in */
-		if (!sr_model_access(&s->m, a) || keep_range(s, &a))
+		if (!sr_model_access(&s->m, a) || !sr_owned_ranges_add(&s->ranges, a.owner, a.begin, a.end))
 			return -ENOMEM;
 	}
 	return 0;
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct range *x = a, *y = b;
-
-	if (x->owner != y->owner)
-		return x->owner < y->owner ? -1 : 1;
-	return (x->begin > y->begin) - (x->begin < y->begin);
-}
-
-static void join_ranges(struct search *s)
-{
-	size_t kept = 0;
-
-	qsort(s->ranges, s->ranges_n, sizeof(*s->ranges), by_place);
-	for (size_t i = 0; i < s->ranges_n; i++) {
-		struct range *last = kept ? &s->ranges[kept - 1] : NULL;
-
-		if (last && last->owner == s->ranges[i].owner && s->ranges[i].begin <= last->end)
-			last->end = last->end > s->ranges[i].end ? last->end : s->ranges[i].end;
-		else
-			s->ranges[kept++] = s->ranges[i];
-	}
-	s->ranges_n = kept;
-}
-
-static bool meets_range(const struct search *s, const struct sr_access *a)
-{
-	size_t low = 0, high = s->ranges_n;
-
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-		const struct range *r = &s->ranges[middle];
-
-		if (r->owner < a->owner || (r->owner == a->owner && r->end <= a->begin))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < s->ranges_n && s->ranges[low].owner == a->owner && s->ranges[low].begin < a->end;
 }
 
 /* What the others did there. */
@@ -164,7 +107,7 @@ static int add_others(struct search *s)
 	for (size_t i = 0; i < m->accesses_n; i++) {
 		const struct sr_access *a = &m->accesses[i];
 
-		if (a->kind != SR_ACCESS_LOAD && a->kind != SR_ACCESS_STORE && a->kind != SR_ACCESS_MESSAGE && meets_range(s, a) &&
+		if (a->kind != SR_ACCESS_LOAD && a->kind != SR_ACCESS_STORE && a->kind != SR_ACCESS_MESSAGE && sr_owned_ranges_meet(&s->ranges, a->owner, a->begin, a->end) &&
 		    !sr_model_access(&s->m, *a))
 			return -ENOMEM;
 	}
@@ -295,7 +238,7 @@ static int make_model(struct search *s)
 	for (size_t i = 0; i < s->skips_n && !err; i++)
 		if (s->skips[i])
 			err = add_behind(s, s->skips[i], s->first + (uint32_t)i);
-	join_ranges(s);
+	sr_owned_ranges_join(&s->ranges);
 	if (!err)
 		err = add_others(s);
 	sr_model_sort(&s->m);
@@ -380,12 +323,12 @@ int sr_race_find_earlier(const struct sr_race_earlier *e)
 	struct sr_sweep sweep = {.found = take, .origin = origin, .argument = &s};
 	int ret = make_model(&s);
 
-	if (!ret && s.ranges_n)
+	if (!ret && s.ranges.n)
 		ret = sr_sweep(&s.m, &sweep);
 	sr_model_free(&s.m);
 	free(s.further);
 	free(s.lanes);
 	free(s.skips);
-	free(s.ranges);
+	sr_owned_ranges_free(&s.ranges);
 	return ret;
 }

@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A replay on another processor than the recording's, which is made of the trace by editing it.  Needs no RDMA."""
 
-import json
 import os
 import struct
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, replay, run
+from harness import BUILD, SREPLAY, Tap, edit_process, replay, run
 
 PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 SOURCES, STRINGS = os.path.join(PROGRAMS, "sources"), os.path.join(PROGRAMS, "string_functions")
@@ -21,15 +20,6 @@ def record(trace, program, *arguments, options=()):
     return run([SREPLAY, "record", "-q", *options, "-o", trace, "--", program, *arguments], SECONDS, env=ENVIRONMENT)
 
 
-def edit(trace, change):
-    path = os.path.join(trace, "rank-0", "process.json")
-    with open(path) as f:
-        process = json.load(f)
-    change(process)
-    with open(path, "w") as f:
-        json.dump(process, f)
-
-
 def edit_processor(trace, change):
     """What the recorded processor said of itself becomes another's."""
     def change_table(process):
@@ -38,7 +28,7 @@ def edit_processor(trace, change):
             change(entry)
         process["extra"]["cpuid"] = b"".join(struct.pack("<6I", *entry) for entry in table).hex()
 
-    edit(trace, change_table)
+    edit_process(trace, change_table)
 
 
 def forget_tunables(trace):
@@ -46,7 +36,7 @@ def forget_tunables(trace):
     def change(process):
         process["environment"] = [v.replace("GLIBC_TUNABLES=", "GLIBC_TUNABLEX=") for v in process["environment"]]
 
-    edit(trace, change)
+    edit_process(trace, change)
 
 
 def another_vendor(entry):

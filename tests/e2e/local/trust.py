@@ -8,7 +8,6 @@ Needs no RDMA.
 """
 
 import ctypes
-import json
 import os
 import shutil
 import socket
@@ -18,7 +17,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, run  # noqa: E402
+from harness import BUILD, SREPLAY, Tap, edit_process, run  # noqa: E402
 from strangers import PROGRAMS, problem  # noqa: E402,F401
 
 ROOT = os.path.realpath(BUILD)
@@ -47,15 +46,6 @@ def is_own(answer):
 
 def is_confined(answer):
     return answer[0] == 0 and answer[2].count(CONFINED) == 1 and ": exact" in answer[2]
-
-
-def edit(trace, change):
-    path = os.path.join(trace, "rank-0", "process.json")
-    with open(path) as f:
-        process = json.load(f)
-    change(process)
-    with open(path, "w") as f:
-        json.dump(process, f)
 
 
 @case
@@ -87,7 +77,7 @@ def seals(tap, place):
         tap.ok(is_own(answer) if wrong.startswith(right) else is_confined(answer), "%s seal" % what, answer)
     with open(seal, "wb") as f:
         f.write(right)
-    edit(moved, lambda p: p["environment"].append("LATER=1"))
+    edit_process(moved, lambda p: p["environment"].append("LATER=1"))
     answer = replay(moved)
     tap.ok(CONFINED in answer[2], "nor is one whose process.json was changed", answer)
     key = os.path.join(os.environ["HOME"], ".local", "state", "sreplay", "seal.key")
@@ -165,7 +155,7 @@ def hostile(trace, place, port, victim):
                        environment=["PATH=/usr/bin:/bin"], objects=[], directory="/")
         process["extra"]["executed_as"] = {"hex": program.encode().hex()}
         process["extra"].pop("libraries_below", None)
-    edit(trace, change)
+    edit_process(trace, change)
 
 
 @case
@@ -196,7 +186,7 @@ def attacks(tap, place):
             tap.ok(same and victim.poll() is None, "... and nothing has changed", "%s\n%s %s" % (before, after, victim.poll()))
             tap.ok("read content True" in out, "... but it may read, and write to /dev/null", out + err)
         # Not all: they would succeed.
-        edit(copied, lambda p: p["arguments"].extend(["make", "kill", "tcp"]))
+        edit_process(copied, lambda p: p["arguments"].extend(["make", "kill", "tcp"]))
         status, out, err = replay(copied, "--no-sandbox", "--timeout", "20")
         tap.ok("make done" in out and "kill done" in out and "tcp done" in out, "without the sandbox these attacks succeed", out + err)
     finally:
@@ -219,7 +209,7 @@ def libraries(tap, place):
             old = [e for e in process["environment"] if e.startswith(variable + "=")]
             process["environment"] = [e for e in process["environment"] if e not in old] + \
                 [(old[0] + ":" if old else variable + "=") + evil]
-        edit(copied, change)
+        edit_process(copied, change)
         for options in ([], ["--no-sandbox"]):
             status, out, err = replay(copied, *options)
             tap.ok(status == 125 and not out and evil in err and variable in err,
