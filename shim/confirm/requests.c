@@ -230,14 +230,13 @@ void sr_confirm_request_begins(int i, const uint64_t *a, enum sr_call_number n)
 	h->request = r;
 	h->is_kept = is_kept;
 	atomic_store(&h->cancelled, false);
-	if (is_kept) {
+	if (is_kept)
 		sr_held_begin(i, r.qp);
-		h->by = &sr_self;
-	} else if (sr_agreement_wait(i, NULL)) {
-		if (!sr_agreement->side[i].fetches)
-			note_value(i, &h->request);
-		h->by = &sr_self;
-	}
+	else if (!sr_agreement_wait(i, NULL))
+		return;
+	else if (!sr_agreement->side[i].fetches)
+		note_value(i, &h->request);
+	h->by = &sr_self;
 }
 
 /*

@@ -42,6 +42,13 @@ static int find_written(const struct sr_collect *c, struct sr_owned_ranges *r)
 	return 0;
 }
 
+/* Clocks tell whose bytes it can have got, unless somebody without one writes there. */
+static bool is_told_by_clocks(const struct sr_collect *c, const struct sr_unclocked_read *r, const struct sr_owned_ranges *written)
+{
+	return sr_collect_has_clock(c, r->rank) && sr_collect_has_clock(c, r->owner) &&
+	       !sr_owned_ranges_meet(written, r->owner, r->begin, r->end);
+}
+
 int sr_collect_end_unclocked(struct sr_collect *c)
 {
 	struct sr_owned_ranges written = {0};
@@ -52,9 +59,8 @@ int sr_collect_end_unclocked(struct sr_collect *c)
 		/* Its rank knows what was fetched when the request is over. */
 		const uint32_t moment = r->by ? c->requests[r->by - 1].over : r->moment;
 
-		if (moment == SR_NO_MOMENT || (sr_collect_has_clock(c, r->rank) && sr_collect_has_clock(c, r->owner) && !sr_owned_ranges_meet(&written, r->owner, r->begin, r->end)))
-			continue;
-		err = sr_collect_unclocked_value(c, moment, r->rank);
+		if (moment != SR_NO_MOMENT && !is_told_by_clocks(c, r, &written))
+			err = sr_collect_unclocked_value(c, moment, r->rank);
 	}
 	sr_owned_ranges_free(&written);
 	return err;

@@ -23,32 +23,20 @@ static bool read_code(void *s, uintptr_t at, void *to, size_t n)
 	return sr_stopped_read(s, at, to, n);
 }
 
-static void add_site(struct sr_cpuid_tracer *c, uint64_t at)
-{
-	const uint8_t breakpoint = BREAKPOINT;
-
-	if (c->n < SR_CPUID_SITES && sr_stopped_write(c->s, at, &breakpoint, 1))
-		c->site[c->n++] = at;
-}
-
-/* The sites are sought in a copy: breakpoints change what is found behind them. */
 static void seek_in(struct sr_cpuid_tracer *c, struct sr_code_reader *r, const struct sr_code_image *image, uint64_t from,
 		    size_t size)
 {
 	uint8_t *code = malloc(size);
-	uint64_t site[SR_CPUID_SITES];
-	size_t n = 0, readable = code && sr_stopped_read(c->s, from, code, size) ? size : 0;
+	size_t readable = code && sr_stopped_read(c->s, from, code, size) ? size : 0;
 
-	for (size_t at = sr_sought_find(r->sought, code, readable, 0); at < readable && n < SR_CPUID_SITES;
+	for (size_t at = sr_sought_find(r->sought, code, readable, 0); at < readable && c->n < SR_CPUID_SITES;
 	     at = sr_sought_find(r->sought, code, readable, at + 1)) {
 		uintptr_t begin = from + at;
 
 		if (sr_sought_classify(r, image, &begin) == SR_OCCURRENCE_SITE)
-			site[n++] = begin;
+			c->site[c->n++] = begin;
 	}
 	free(code);
-	while (n)
-		add_site(c, site[--n]);
 }
 
 static void seek(struct sr_cpuid_tracer *c, struct sr_code_reader *r, uint64_t loader)
@@ -63,6 +51,15 @@ static void seek(struct sr_cpuid_tracer *c, struct sr_code_reader *r, uint64_t l
 		if (sr_stopped_read(c->s, loader + header.e_phoff + (uint64_t)i * sizeof(segment), &segment, sizeof(segment)) &&
 		    segment.p_type == PT_LOAD && segment.p_flags & PF_X && segment.p_memsz <= SEGMENT_MOST)
 			seek_in(c, r, &image, loader + segment.p_vaddr, segment.p_memsz);
+}
+
+/* When all sites are known: what is found behind a breakpoint is other code. */
+static void put_breakpoints(const struct sr_cpuid_tracer *c)
+{
+	const uint8_t breakpoint = BREAKPOINT;
+
+	for (size_t i = 0; i < c->n; i++)
+		sr_stopped_write(c->s, c->site[i], &breakpoint, 1);
 }
 
 /* --------------------------------------------------------------------- answers */
@@ -112,8 +109,10 @@ void sr_cpuid_trace(struct sr_cpuid_tracer *c, const struct sr_stopped *s, const
 	c->s = s;
 	c->recorded = recorded;
 	c->n = 0;
+	if (!recorded->entries)
+		return;
 	sr_processor_read(&c->here);
-	if (traps || !recorded->entries || !loader || sr_processors_are_the_same(recorded, &c->here))
+	if (traps || !loader || sr_processors_are_the_same(recorded, &c->here))
 		return;
 	r = calloc(1, sizeof(*r));
 	if (!r)
@@ -123,6 +122,7 @@ void sr_cpuid_trace(struct sr_cpuid_tracer *c, const struct sr_stopped *s, const
 	r->argument = (void *)s;
 	seek(c, r, loader);
 	free(r);
+	put_breakpoints(c);
 }
 
 void sr_cpuid_leave(struct sr_cpuid_tracer *c)

@@ -25,7 +25,7 @@ struct sr_cpuid_tracer {
 	const struct sr_stopped *s;
 	const struct sr_processor *recorded; /* empty: nothing is answered */
 	struct sr_processor here;
-	uint64_t site[SR_CPUID_SITES]; /* addresses of breakpoints */
+	uint64_t site[SR_CPUID_SITES]; /* addresses of ld.so's instructions, where breakpoints are */
 	size_t n;
 };
 

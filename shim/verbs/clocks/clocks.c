@@ -209,7 +209,7 @@ void sr_clocks_start_in_child(const struct sr_settings *s)
 	struct sr_job job = {.name = s->trace, .rank = s->rank, .is_child = true};
 	char path[108], error[320];
 
-	/* Who has which number of a job with a key, no daemon knows alone. */
+	/* No daemon knows alone which numbers a job with a key has given. */
 	if (!s->clocks || s->key || !self.view)
 		return;
 	/* With --order what members send is left out, and a replay without the children lacks it. */
