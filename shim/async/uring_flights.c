@@ -72,9 +72,7 @@ static void scatter(const struct sr_uring_flight *f, size_t bytes)
 
 	for (size_t i = 0, n; i < f->n && bytes; i++, from += n, bytes -= n) {
 		n = f->pieces[i].iov_len < bytes ? f->pieces[i].iov_len : bytes;
-		sr_exposed_pin(f->pieces[i].iov_base, n);
-		memcpy(f->pieces[i].iov_base, from, n);
-		sr_exposed_unpin(f->pieces[i].iov_base, n);
+		sr_exposed_put(f->pieces[i].iov_base, from, n);
 	}
 }
 

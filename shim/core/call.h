@@ -99,6 +99,7 @@ enum sr_failure {
 #define SR_STRUCT_BYTES    512 /* of one that has no size in size_of, at most */
 #define SR_LENGTH_TEXT     254 /* a path or a name */
 #define SR_LENGTH_PIECES   253 /* struct iovec[], as many as the next argument says */
+#define SR_LENGTH_PIECES_THERE 249 /* the same, of memory of another process */
 #define SR_LENGTH_MESSAGE  252 /* struct msghdr */
 #define SR_LENGTH_MESSAGES 251 /* struct mmsghdr[], as many as the next argument says */
 #define SR_LENGTH_COMPLETIONS 250 /* struct ibv_wc[], as many as the argument before says */

@@ -135,8 +135,6 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 /* False: the frame does not have the register.  v: what is stored. */
 bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VECTOR_MAX]);
 bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn);
-/* False: not now, and the store faults again. */
-bool pass_through(uintptr_t user);
 
 /* fill.c */
 /* May no value of a peer be waited for there, as far as the page's past shows? */

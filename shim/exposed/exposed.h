@@ -152,6 +152,9 @@ void sr_exposed_load(const void *addr, void *to, size_t length);
 /* Copies what is there now.  The program does not learn it. */
 void sr_exposed_copy(const void *addr, void *to, size_t length);
 
+/* The same the other way, for what a call brings: the program finds it there, and has not stored it. */
+void sr_exposed_put(void *addr, const void *from, size_t length);
+
 /*
  * The same for bytes of an exposed page that no region has.  False: they are not such bytes, and nothing is copied.
  */
@@ -162,9 +165,9 @@ void sr_exposed_pin(const void *addr, size_t length);
 void sr_exposed_unpin(const void *addr, size_t length);
 
 /*
- * In a process with threads: another address of the range that a call may be given instead.  Pages, and which
- * accesses of other threads fault, stay as they are until sr_exposed_unalias() takes the address back.  NULL: the
- * range must be pinned.
+ * In a process with threads: another address of the range, all of it exposed, that a call may be given instead, however long
+ * it waits.  Until sr_exposed_unalias() takes that address back, its pages are not moved from there: each access of another thread is
+ * seen, or done in place.  NULL: the range must be pinned.
  */
 void *sr_exposed_alias(const void *addr, size_t length);
 void *sr_exposed_unalias(void *alias, size_t length);

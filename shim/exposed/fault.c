@@ -18,16 +18,16 @@
 #define ERR_WRITE    2
 
 /* Within a call: the access is done as if the page were open, and nothing is recorded. */
-static bool do_silently(ucontext_t *uc, struct page *p, const struct insn *insn, bool write)
+static bool do_silently(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn, bool write)
 {
+	if (insn->class == INSN_UNKNOWN)
+		return p->aliases && aside_shows((uintptr_t)uc->uc_mcontext.gregs[REG_RIP], addr & PAGE_MASK);
 	if (insn->class == INSN_STRING) {
 		fault_string(uc, insn);
 		return true;
 	}
 	if (!is_within(insn))
 		return can_be_parted(insn) && do_parts(uc, insn);
-	if (insn->class == INSN_UNKNOWN)
-		return false;
 	if (insn->class == INSN_EXCHANGE)
 		return exchange_do(uc, insn);
 	if (insn->class == INSN_WRITE)
@@ -38,6 +38,18 @@ static bool do_silently(ucontext_t *uc, struct page *p, const struct insn *insn,
 		return store_alone(uc, p, insn);
 	load_alone(uc, p, insn);
 	return true;
+}
+
+/* The same outside of a call, of an access that has no number. */
+static bool do_unseen(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn, bool write)
+{
+	const bool silent = exposed_self.silent;
+	bool done;
+
+	exposed_self.silent = true;
+	done = do_silently(uc, addr, p, insn, write);
+	exposed_self.silent = silent;
+	return done;
 }
 
 /*
@@ -89,15 +101,20 @@ static void refresh(uintptr_t user, const ucontext_t *uc)
 	event_end();
 }
 
-/* The access is not counted.  False: the page is to be treated as a protected one. */
-static bool resume_suspended(ucontext_t *uc, const struct page *p, uintptr_t user, bool write)
+/*
+ * The access is not counted.  False: the page is to be treated as a protected one.  One that was passed through, and that a call of
+ * another thread's has meanwhile where it is, is accessed there.
+ */
+static bool resume_suspended(ucontext_t *uc, struct page *p, uintptr_t addr, const struct insn *insn, bool write)
 {
-	if (p->state == PAGE_SUSPENDED_PASS_THROUGH)
-		page_reopen(user); /* or it comes again */
-	else if (!write)
-		refresh(user, uc);
-	else
+	if (p->state == PAGE_SUSPENDED_PASS_THROUGH) {
+		if (!page_reopen(addr & PAGE_MASK))
+			do_unseen(uc, addr, p, insn, write); /* or it comes again */
+	} else if (!write) {
+		refresh(addr & PAGE_MASK, uc);
+	} else {
 		return false;
+	}
 	return true;
 }
 
@@ -237,47 +254,37 @@ void sr_exposed_hide(uintptr_t page)
  * What other threads' calls do meanwhile decides how long such a page stays exposed, so an access to it is not counted: a
  * replay may find the page returned.
  */
-static void handle_left_behind(ucontext_t *uc, uintptr_t user, struct page *p, const struct insn *insn, bool write)
+static void handle_left_behind(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn, bool write)
 {
-	const bool silent = exposed_self.silent;
-
 	if (!p->aliases) {
-		page_release(user);
+		page_release(addr & PAGE_MASK);
 		return;
 	}
 	if (is_done_unregistered(uc, p, insn))
 		return;
 	/* Where that is not possible, the access faults again until those calls have ended. */
-	exposed_self.silent = true;
-	do_silently(uc, p, insn, write);
-	exposed_self.silent = silent;
+	do_unseen(uc, addr, p, insn, write);
 }
 
 /* What the program has given ld.so to read, it knows.  Such loads have no numbers. */
-static bool is_done_for_loader(ucontext_t *uc, struct page *p, const struct insn *insn)
+static bool is_done_for_loader(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
 {
-	const bool silent = exposed_self.silent;
-	bool done;
-
-	if (!hooks.is_loaders || !hooks.is_loaders((uintptr_t)uc->uc_mcontext.gregs[REG_RIP]) || writes(insn))
-		return false;
-	exposed_self.silent = true;
-	done = do_silently(uc, p, insn, false);
-	exposed_self.silent = silent;
-	return done;
+	return hooks.is_loaders && hooks.is_loaders((uintptr_t)uc->uc_mcontext.gregs[REG_RIP]) && !writes(insn) &&
+	       do_unseen(uc, addr, p, insn, false);
 }
 
 /* Within a call nothing is recorded. */
-static void handle_silently(ucontext_t *uc, uintptr_t user, struct page *p, bool write)
+static void handle_silently(ucontext_t *uc, uintptr_t addr, struct page *p, bool write)
 {
+	const uintptr_t user = addr & PAGE_MASK;
 	struct insn insn;
 
-	if (!is_shared(p)) {
+	if (!is_shared(p) && !p->aliases) {
 		page_open_silently(user);
 		return;
 	}
 	find_instruction(uc, p, write, &insn);
-	if (!do_silently(uc, p, &insn, write))
+	if (!do_silently(uc, addr, p, &insn, write))
 		page_open_silently(user);
 	else if (write)
 		page_tell_unwatched(user);
@@ -385,10 +392,13 @@ static void do_access(ucontext_t *uc, uintptr_t addr, struct page *p, const stru
 		/* Then the instruction is executed again. */
 		stack_give_up((uintptr_t)uc->uc_mcontext.gregs[REG_RSP]);
 		check_snapshots();
-	} else if (!p->users && !p->aliases) {
+	} else if (!p->users) {
 		/* Its region is gone: this is the last sample. */
 		take_sample(user, PAGE);
-		page_release(user);
+		if (p->aliases)
+			p->left_behind = true; /* and the instruction comes again */
+		else
+			page_release(user);
 		check_snapshots();
 	} else if (insn->class == INSN_STRING) {
 		fault_string(uc, insn);
@@ -425,21 +435,24 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	ucontext_t before;
 	char found[VECTOR_MAX];
 
+	/* Another thread's instruction is shown a copy, which this one may use as well. */
+	if (p->apart)
+		return;
 	if (!fault_needs_handling(p, write)) {
 		if (p->state == PAGE_SNAPSHOT && p->hidden)
 			load_hidden(uc, addr, p);
 		return;
 	}
 	if (exposed_self.silent && !p->left_behind) {
-		handle_silently(uc, user, p, write);
+		handle_silently(uc, addr, p, write);
 		return;
 	}
 	find_instruction(uc, p, write, &insn);
 	if (p->left_behind) {
-		handle_left_behind(uc, user, p, &insn, write);
+		handle_left_behind(uc, addr, p, &insn, write);
 		return;
 	}
-	if (!write && is_done_for_loader(uc, p, &insn))
+	if (!write && is_done_for_loader(uc, addr, p, &insn))
 		return;
 	if (is_within(&insn))
 		probes_count(uc, &insn);
@@ -447,7 +460,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 		return;
 	/* What it reads first, too, is done as a store. */
 	write |= writes(&insn) || begun;
-	if (is_suspended(p) && is_mine(p) && resume_suspended(uc, p, user, write))
+	if (is_suspended(p) && is_mine(p) && resume_suspended(uc, p, addr, &insn, write))
 		return;
 	/* Not with pages open. */
 	if (!begun && has_yielded_again(uc))

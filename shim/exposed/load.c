@@ -105,7 +105,7 @@ static uintptr_t end_of_walk(uintptr_t user)
 	for (stop = end + (n < PAGES_AT_ONCE ? n : PAGES_AT_ONCE - 1) * PAGE; end < stop; end += PAGE) {
 		const struct page *p = page_at(end);
 
-		if (!p || p->state != PAGE_PROTECTED || !p->whole || offset_of(end) - offset_of(user) != end - user)
+		if (!p || p->state != PAGE_PROTECTED || p->apart || !p->whole || offset_of(end) - offset_of(user) != end - user)
 			break;
 	}
 	return end;

@@ -8,6 +8,7 @@
 #include "shim/exposed/page/states.h"
 #include "shim/exposed/page/timer.h"
 #include "shim/exposed/access.h"
+#include "shim/exposed/probe/aside.h"
 
 /* In a replay other threads' pages may have brought values, too: then the trace has an event. */
 static bool may_bring_values(void)
@@ -58,6 +59,7 @@ static void observe(uint32_t flags)
 void sr_exposed_observe(void)
 {
 	/* Counters begin anew.  That needs no lock, and does no harm if it is late. */
+	aside_gives_up();
 	thread_epoch_ends();
 	observe(SR_EXPOSED_AT_CALL);
 }

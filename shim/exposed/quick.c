@@ -32,7 +32,7 @@ NO_VECTORS static bool is_ordinary(const struct access *a)
 	if (hooks.recorded ? t->fault + 1 >= t->quiet_until || t->fill.again
 			   : t->after_tick || announced_any() || (hooks.wanted && hooks.wanted()))
 		return false;
-	return p->state == PAGE_PROTECTED && (p->users || p->aliases) && !p->left_behind && !t->silent &&
+	return p->state == PAGE_PROTECTED && p->users && !t->silent &&
 	       !(a->partial && is_unregistered(p, a->addr, a->insn->size));
 }
 

@@ -245,14 +245,14 @@ static void leave_page(uintptr_t user, const struct range *r, bool sample)
 
 	if (!whole)
 		remove_part(user, r->addr, r->length, sample);
-	else if (p->whole == 1 && p->users > 1 && sample)
+	else if (p->whole == 1 && (p->users > 1 || p->aliases) && sample)
 		take_sample(user, PAGE);
 	/* Only the program has written to the rest of the page. */
 	if (!whole && p->users == 1)
 		mark_shadow_valid(user);
 	p->users--;
 	p->whole -= whole;
-	p->left_behind = !p->users && !whole;
+	p->left_behind = !p->users && (!whole || p->aliases);
 	/* From here on it may be a page that several threads use. */
 	if (p->users && p->pieces && !p->whole)
 		validate_shadow(user, p);

@@ -71,20 +71,7 @@ NO_VECTORS bool is_row_due(uintptr_t page)
 {
 	const struct page *p = page_at(page);
 
-	return stores_in_a_row(page) >= STORES_MAX && (may_be_filled(p) || is_shared(p));
-}
-
-/*
- * Not while another thread's call uses the backing mapping where it is.  The store faults again until then, as often
- * as that takes, and is counted once.
- */
-bool pass_through(uintptr_t user)
-{
-	if (page_pass_through(user, user + PAGE))
-		return true;
-	exposed_self.fault--;
-	exposed_self.accesses -= SAME_PLACE;
-	return false;
+	return stores_in_a_row(page) >= STORES_MAX && !p->aliases && (may_be_filled(p) || is_shared(p));
 }
 
 /*
@@ -112,14 +99,35 @@ static bool is_done(ucontext_t *uc, struct page *p, const struct insn *insn)
 	return writes(insn) && do_parts(uc, insn);
 }
 
-/* The page is passed through while the instruction is executed (aside.h).  That may also load: what is new there comes first. */
-static bool open_for(const ucontext_t *uc, uintptr_t page)
+static bool open_passed_through(uintptr_t pc, uintptr_t page)
 {
-	if (!pass_through(page))
+	if (!page_pass_through(page, page + PAGE))
 		return false;
 	take_sample(page, PAGE);
-	aside_opens((uintptr_t)uc->uc_mcontext.gregs[REG_RIP], page);
+	aside_opens(pc, page);
 	return true;
+}
+
+/* The copy holds what the program knows. */
+static bool open_as_copy(uintptr_t pc, uintptr_t page)
+{
+	take_sample(page, PAGE);
+	return aside_shows(pc, page);
+}
+
+/*
+ * The page is opened while the instruction is executed (aside.h).  That may also load: what is new there comes first.
+ * False: not now, and the store faults again, as often as that takes, and is counted once.
+ */
+static bool open_for(const ucontext_t *uc, const struct page *p, uintptr_t page)
+{
+	const uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+
+	if (p->aliases ? open_as_copy(pc, page) : open_passed_through(pc, page))
+		return true;
+	exposed_self.fault--;
+	exposed_self.accesses -= SAME_PLACE;
+	return false;
 }
 
 void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
@@ -131,7 +139,7 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 	exposed_self.stored_at = exposed_self.accesses_n;
 	/* A replay has other jumps, or none: the trace says where. */
 	if (fills && !hooks.recorded)
-		due |= is_row_due(page) || (!is_within(insn) && is_fill_next(page));
+		due |= is_row_due(page) || (!is_within(insn) && !p->aliases && is_fill_next(page));
 	if (hooks.storing)
 		hooks.storing();
 	validate_shadow_before_store(addr);
@@ -146,6 +154,6 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 		check_snapshots_since(before);
 		return;
 	}
-	if (!open_for(uc, page) && fills)
+	if (!open_for(uc, p, page) && fills)
 		exposed_self.row--;
 }

@@ -78,10 +78,19 @@ struct sr_bounce {
 	void *addr;         /* and afterwards to the program's memory again */
 };
 
-/* The same for what the call outputs: a buffer, a list of pieces, or a message. */
+/* The same for a buffer that the call outputs. */
 struct sr_output_copy {
 	char *memory; /* NULL: there is none */
 	uint64_t *argument, real;
+};
+
+/* The same for a list of pieces, or messages (lists.h). */
+struct sr_list_copy {
+	char *memory; /* NULL: there is none */
+	uint64_t *argument, real;
+	bool counted;          /* the next argument counts the pieces ... */
+	uint64_t count;        /* ... of which the program's list has so many */
+	size_t messages, size; /* so many headers, each of this size, that the kernel changes */
 };
 
 /*
@@ -98,6 +107,7 @@ struct sr_pinned {
 	bool outputs;        /* the call writes what is there, so the program has loaded it */
 	struct sr_bounce bounce;
 	struct sr_output_copy output;
+	struct sr_list_copy list;
 	uintptr_t stack;     /* above are the program's frames only; UINTPTR_MAX: not known */
 };
 
@@ -106,6 +116,7 @@ static inline void sr_pinned_none(struct sr_pinned *p)
 	p->n = 0;
 	p->bounce.copy = NULL;
 	p->output.memory = NULL;
+	p->list.memory = NULL;
 	p->stack = UINTPTR_MAX;
 }
 

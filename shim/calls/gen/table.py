@@ -71,6 +71,8 @@ def length_behind(call, n):
         return 'SR_LENGTH_STRUCT'
     if not ctype.endswith('*') or pointee(ctype) in OPAQUE_TYPES:
         return '0'
+    if name == 'remote':
+        return 'SR_LENGTH_PIECES_THERE'
     if pointee(ctype) in FOLLOWED:
         return FOLLOWED[pointee(ctype)]
     if ctype == 'const char *' and following in ('int', 'unsigned int'):

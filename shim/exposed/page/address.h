@@ -111,6 +111,14 @@ NO_VECTORS static inline char *shadow_to_change(uintptr_t addr)
 	return shadow_of(addr);
 }
 
+/* Of a range that is gone through page by page: where what lies in the page of `at` ends. */
+static inline uintptr_t end_of_piece(uintptr_t at, uintptr_t end)
+{
+	uintptr_t next = (at & PAGE_MASK) + PAGE;
+
+	return next < end ? next : end;
+}
+
 /* Are all of these bytes in one page? */
 NO_VECTORS static inline bool is_in_one_page(uintptr_t addr, size_t n)
 {

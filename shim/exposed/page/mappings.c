@@ -538,6 +538,11 @@ int map_through(uintptr_t begin, uintptr_t end)
 	return move_pages(backing_at(begin), end - begin, begin) ? 0 : -EAGAIN;
 }
 
+int map_shadow(uintptr_t user)
+{
+	return show(user, user + PAGE);
+}
+
 void map_take_back(uintptr_t begin, uintptr_t end)
 {
 	map_protect_range(begin, end, PROT_NONE);

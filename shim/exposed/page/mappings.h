@@ -53,5 +53,7 @@ void map_each_text(void (*with)(const struct mapped_file *f));
 /* Moves neighbouring pages from the backing mapping to the program's addresses, and back. */
 int map_through(uintptr_t begin, uintptr_t end);
 void map_take_back(uintptr_t begin, uintptr_t end);
+/* Shows the shadow copy at the program's address, protected, whatever is there.  -errno. */
+int map_shadow(uintptr_t user);
 
 #endif

@@ -41,6 +41,7 @@ struct page {
 	 * exposed where another thread's call uses the backing mapping, and is returned when it is next accessed.
 	 */
 	bool left_behind;
+	bool apart;        /* the program is shown a copy of it: see apart.h */
 	bool stack;        /* given up since the program had a stack there: see stack.c */
 	bool hidden;       /* a snapshot that faults all the same: its loads are watched (hooks.accessed) ... */
 	uint8_t watched;   /* ... and so many were */

@@ -81,6 +81,7 @@ struct exposed_thread {
 	uintptr_t strange_at, strange_pc; /* the last fault at a page that was not exposed */
 	uint64_t strange_pages_returned;      /* pages_returned at that time */
 	struct aside *aside;
+	bool shown_copies; /* the instruction that is executed there is shown copies of pages */
 	uint32_t blind; /* polls by a probe while pages were open */
 	/* Of its probes.  A stub knows where these words are, relative to FS. */
 	struct {
@@ -115,10 +116,15 @@ extern __thread struct exposed_thread exposed_self SR_INITIAL_EXEC;
 #define ALONE_MAX  65536
 #define SAME_PLACE 16 /* so many loads of the same address are one access */
 
+NO_VECTORS static inline bool has_threads(void)
+{
+	return hooks.threads && hooks.threads();
+}
+
 /* The same without the limit: within a call, where accesses are not counted. */
 NO_VECTORS static inline bool is_shared(const struct page *p)
 {
-	return (!p->whole || p->meets) && hooks.threads && hooks.threads();
+	return (!p->whole || p->meets) && has_threads();
 }
 
 /* Both conditions hold at the same places of the program in record and replay. */
@@ -144,7 +150,7 @@ static inline void note_delayed(void)
 
 NO_VECTORS static inline uint32_t changes_expected(void)
 {
-	return exposed_self.delayed + (hooks.threads && hooks.threads());
+	return exposed_self.delayed + has_threads();
 }
 
 /* How many loads the handler does alone, where it does `usual` for a thread that expects no change. */

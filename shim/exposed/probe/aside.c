@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "logd/base/rawsys.h"
+#include "shim/exposed/page/apart.h"
 #include "shim/exposed/page/event.h"
 #include "shim/exposed/page/lock.h"
 #include "shim/exposed/page/snapshot.h"
@@ -33,10 +34,14 @@ struct aside {
 	uint64_t epoch; /* ... when it met its first page; 0: it has ended ... */
 	uintptr_t open[PAGES_OPEN]; /* ... and the pages that are open for it */
 	uint32_t open_n;
+	struct apart apart[PAGES_OPEN]; /* ... or shown as copies */
+	uint32_t apart_n;
 	uint64_t mask;
 	uint64_t gs;
 	uintptr_t next;
 };
+
+_Static_assert(sizeof(struct aside) <= PAGE, "a thread has one page");
 
 /* The pages of all threads, as far as they are remembered. */
 #define PAGES_MAX 256
@@ -197,17 +202,61 @@ static void protect_opened(struct aside *a)
 	}
 }
 
+/* What copies the instruction has changed is stored; with forget, not where a replay has all of that from the trace. */
+static void end_copies(struct aside *a, bool forget)
+{
+	for (uint32_t i = 0; i < a->apart_n; i++) {
+		const struct page *p = page_at(a->apart[i].user);
+
+		apart_end(&a->apart[i], !forget || !p->whole || p->meets);
+	}
+	a->apart_n = 0;
+	exposed_self.shown_copies = false;
+}
+
+/* It meets a page.  Those of one that has not come to its end stay open until the next call. */
+static void begin_whole(struct aside *a, uintptr_t pc)
+{
+	if (!aside_has_begun(pc)) {
+		a->open_n = 0;
+		end_copies(a, false);
+	}
+	a->pc = pc;
+	a->epoch = thread_epoch();
+}
+
+bool aside_shows(uintptr_t pc, uintptr_t user)
+{
+	struct aside *a = the_page();
+
+	if (!a)
+		return false;
+	begin_whole(a, pc);
+	if (is_snapshot(page_at(user)))
+		page_protect(user);
+	if (a->apart_n == PAGES_OPEN || !apart_begin(user, &a->apart[a->apart_n]))
+		return false;
+	a->apart_n++;
+	exposed_self.shown_copies = true;
+	return true;
+}
+
+void aside_gives_up(void)
+{
+	if (!exposed_self.shown_copies)
+		return;
+	exposed_lock(NULL);
+	end_copies(exposed_self.aside, false);
+	exposed_unlock(NULL);
+}
+
 void aside_opens(uintptr_t pc, uintptr_t user)
 {
 	struct aside *a = the_page();
 
 	if (!a)
 		return;
-	/* Those of one that has not come to its end stay open until the next call. */
-	if (!aside_has_begun(pc))
-		a->open_n = 0;
-	a->pc = pc;
-	a->epoch = thread_epoch();
+	begin_whole(a, pc);
 	/* A long string: it is done with most of them. */
 	if (a->open_n == PAGES_OPEN)
 		protect_opened(a);
@@ -267,16 +316,29 @@ static void put_back_known(const struct aside *a)
 	}
 }
 
+static void record_copied(const struct apart *copied, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (page_is_exposed(copied[i].user))
+			record_page(copied[i].user, SR_EXPOSED_ASYNC);
+}
+
 /* What is there now is behind the access: a replay puts it there when it has executed the instruction as well. */
 static void end_whole(struct aside *a)
 {
+	const uint32_t copied = a->apart_n;
+
+	end_copies(a, hooks.recorded && !exposed_self.silent);
+	a->epoch = 0;
+	if (exposed_self.silent)
+		return;
 	event_begin(exposed_self.fault, SR_EXPOSED_BEHIND, 0, 0);
 	if (hooks.recorded)
 		put_back_known(a);
 	replay_values();
 	protect_opened(a);
+	record_copied(a->apart, copied);
 	event_end();
-	a->epoch = 0;
 }
 
 /* --------------------------------------------------------------- the end of a stub */

@@ -27,6 +27,11 @@ bool aside_begin(ucontext_t *uc, const struct insn *insn, bool unseen);
  */
 void aside_opens(uintptr_t pc, uintptr_t user);
 
+/* The same of a page that is lent, of which it is shown a copy (apart.h).  False: that is not possible. */
+bool aside_shows(uintptr_t pc, uintptr_t user);
+/* Before a call: one that has not come to its end is not executed any more. */
+void aside_gives_up(void);
+
 /*
  * Has the instruction at pc met a page, and not ended?  Then it needs all of them to be passed through at once, those that it
  * loads from as well: a snapshot of one would protect the other.
