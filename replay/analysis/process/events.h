@@ -51,7 +51,7 @@ struct sr_posted {
 	uint64_t address;  /* where in the memory of `to`; one-sided requests */
 	uint32_t key;      /* of the registration there */
 	uint64_t queue;    /* address of the queue pair */
-	uint64_t other_end; /* address of that at the other end; 0: not known */
+	size_t to_end;     /* the connection's other end, of struct sr_links; SR_NO_END: not known */
 	uint32_t type;     /* enum ibv_qp_type */
 	uint32_t flags;    /* IBV_SEND_* */
 	uint64_t operand;  /* of an atomic: what is added, or put in place of what was there */
@@ -175,6 +175,7 @@ struct sr_closed {
 	size_t rank;
 	struct sr_position at;
 	uint64_t queue;  /* its address */
+	size_t end;      /* of struct sr_links: the connection that it had; SR_NO_END: not known */
 	bool is_over;    /* nor does it access memory for its own requests */
 };
 

@@ -222,6 +222,8 @@ struct qp *sr_log_qp_at_or_new(struct rank *r, uint64_t address);
 size_t sr_log_peer_of(const struct process *p, const struct qp *q);
 /* The queue pair there, if its rank has come so far. */
 struct qp *sr_log_other_end(const struct process *p, const struct qp *q);
+/* Its number, of struct sr_links; SR_NO_END: not known. */
+size_t sr_log_peer_end(const struct process *p, const struct qp *q);
 /* enum sr_plan_flags */
 uint32_t sr_log_link_flags(const struct process *p, const struct qp *q);
 

@@ -51,7 +51,7 @@ static int posted(struct process *p, size_t rank, struct qp *q, struct request *
 		.rank = rank,
 		.at = rq->at,
 		.queue = q->address,
-		.other_end = other ? other->address : 0,
+		.to_end = sr_log_peer_end(p, q),
 		.type = q->type,
 		.flags = d->flags,
 		.operand = d->operand,

@@ -132,6 +132,13 @@ size_t sr_log_peer_of(const struct process *p, const struct qp *q)
 	return !e || e->peer == SR_NO_END ? SR_NO_RANK : p->links->ends[e->peer].rank;
 }
 
+size_t sr_log_peer_end(const struct process *p, const struct qp *q)
+{
+	const struct sr_end *e = end_of(p, q);
+
+	return e ? e->peer : SR_NO_END;
+}
+
 /* The queue pair there, if its rank has come so far. */
 struct qp *sr_log_other_end(const struct process *p, const struct qp *q)
 {
@@ -183,11 +190,14 @@ static void reset(struct qp *q)
 
 static int report_closed(struct process *p, size_t rank, uint64_t queue, bool is_over)
 {
+	const struct qp *q = sr_log_qp_at(&p->ranks[rank], queue);
+
 	if (!queue || !p->hooks->closed)
 		return 0;
 	return p->hooks->closed(p->hooks->argument, &(struct sr_closed){.rank = rank,
 									.at = *sr_knowledge_now(p->knowledge, rank),
 									.queue = queue,
+									.end = q ? q->end : SR_NO_END,
 									.is_over = is_over});
 }
 

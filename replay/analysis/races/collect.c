@@ -135,6 +135,7 @@ static void release(struct sr_collect *c)
 	sr_keymap_free(&c->arrived);
 	sr_keymap_free(&c->last_fetched);
 	sr_keymap_free(&c->closing_places);
+	sr_keymap_free(&c->end_closings);
 	free(c->closings);
 	free(c->unclocked);
 	sr_annotations_free(&c->annotations);

@@ -21,7 +21,7 @@ struct sr_collected_request {
 	uint32_t queue, over;
 	uint32_t first_access, accesses_n;
 	uint64_t begin, end; /* in the memory of `to` */
-	uint64_t other_end; /* the queue pair's address at `to`; 0: not known */
+	size_t to_end; /* the connection's end at `to`; SR_NO_END: not known */
 	uint64_t site, sn;  /* of the call that posted it */
 	uint32_t thread;
 	uint8_t opcode;
@@ -58,11 +58,10 @@ struct sr_collected_queue {
 	size_t last_read; /* its access */
 };
 
-/* A queue pair was closed. */
+/* A queue pair ended: it accesses no memory for its own requests any more. */
 struct sr_collected_closing {
 	uint32_t moment;
-	uint32_t before; /* of the closings of this queue pair, plus 1; 0: none */
-	bool is_over; /* nor does the queue pair access memory for its own requests */
+	uint32_t before; /* of those of this queue pair, plus 1; 0: none */
 };
 
 /* struct sr_cm_act */
@@ -230,6 +229,7 @@ struct sr_collect {
 	struct sr_collected_closing *closings;
 	size_t closings_n, closings_room;
 	struct sr_keymap closing_places; /* of a queue pair: its last closing */
+	struct sr_keymap end_closings;   /* of a connection's end: the moment of its first closing */
 	struct sr_fetched_order *fetched; /* known at the end */
 	size_t fetched_n, fetched_room;
 	struct sr_keymap arrived; /* by rank and line of memory (arrived.c) */

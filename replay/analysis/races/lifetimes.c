@@ -39,45 +39,57 @@ int sr_collect_released(void *argument, const struct sr_released *d)
 	return err || d->rkey == d->lkey ? err : release(c, d, d->rkey, moment);
 }
 
+/* At its first closing a connection takes no more requests. */
+static int end_closes(struct sr_collect *c, size_t end, uint32_t moment)
+{
+	uint64_t earlier;
+
+	if (end == SR_NO_END || sr_keymap_get(&c->end_closings, end + 1, &earlier))
+		return 0;
+	return sr_keymap_put(&c->end_closings, end + 1, moment);
+}
+
 int sr_collect_closed(void *argument, const struct sr_closed *d)
 {
 	struct sr_collect *c = argument;
 	const uint64_t key = sr_collected_queue_key(d->rank, d->queue);
-	struct sr_collected_closing *added = sr_grow((void **)&c->closings, c->closings_n, &c->closings_room, sizeof(*added));
+	const uint32_t moment = sr_collect_moment(c, d->rank, &d->at, false);
+	struct sr_collected_closing *added;
 	uint64_t before = 0;
 
+	if (end_closes(c, d->end, moment))
+		return -ENOMEM;
+	/* In the other states its own requests may go on. */
+	if (!d->is_over)
+		return 0;
+	added = sr_grow((void **)&c->closings, c->closings_n, &c->closings_room, sizeof(*added));
 	sr_keymap_get(&c->closing_places, key, &before);
 	if (!added || sr_keymap_put(&c->closing_places, key, c->closings_n + 1))
 		return -ENOMEM;
-	*added = (struct sr_collected_closing){.moment = sr_collect_moment(c, d->rank, &d->at, false),
-					       .before = (uint32_t)before,
-					       .is_over = d->is_over};
+	*added = (struct sr_collected_closing){.moment = moment, .before = (uint32_t)before};
 	c->closings_n++;
 	return 0;
 }
 
-/* The first closing behind this moment: moments are numbered as they can have happened. */
-static uint32_t closing_after(const struct sr_collect *c, uint64_t queue, uint32_t moment, bool is_over)
+/* The first end of the queue pair behind the post: both are of one rank, whose moments are numbered in their order. */
+uint32_t sr_collect_own_closing(const struct sr_collect *c, const struct sr_collected_request *rq)
 {
 	uint32_t found = SR_NO_MOMENT;
 	uint64_t at = 0;
 
-	if (!sr_keymap_get(&c->closing_places, queue, &at))
-		return found;
-	for (; at && c->closings[at - 1].moment > moment; at = c->closings[at - 1].before)
-		if (c->closings[at - 1].is_over || !is_over)
-			found = c->closings[at - 1].moment;
+	sr_keymap_get(&c->closing_places, c->queues[rq->queue]->key, &at);
+	for (; at && c->closings[at - 1].moment > rq->r.post; at = c->closings[at - 1].before)
+		found = c->closings[at - 1].moment;
 	return found;
 }
 
-uint32_t sr_collect_own_closing(const struct sr_collect *c, const struct sr_collected_request *rq)
-{
-	return closing_after(c, c->queues[rq->queue]->key, rq->r.post, true);
-}
-
+/*
+ * Whatever the moments' numbers: where nothing orders a post before the closing at its target, the closing may have the lower one.
+ * Behind it the request can do nothing there all the same.
+ */
 uint32_t sr_collect_incoming_closing(const struct sr_collect *c, const struct sr_collected_request *rq)
 {
-	return rq->other_end && rq->to != SR_NO_RANK
-		       ? closing_after(c, sr_collected_queue_key(rq->to, rq->other_end), rq->r.post, false)
-		       : SR_NO_MOMENT;
+	uint64_t moment;
+
+	return rq->to_end != SR_NO_END && sr_keymap_get(&c->end_closings, rq->to_end + 1, &moment) ? (uint32_t)moment : SR_NO_MOMENT;
 }

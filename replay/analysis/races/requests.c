@@ -196,7 +196,7 @@ int sr_collect_posted(void *argument, const struct sr_posted *p)
 			       .over = SR_NO_MOMENT,
 			       .begin = p->address,
 			       .end = p->address + p->length,
-			       .other_end = p->other_end,
+			       .to_end = p->to_end,
 			       .site = p->site,
 			       .sn = p->at.sn,
 			       .thread = p->at.thread,

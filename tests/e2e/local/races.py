@@ -67,7 +67,7 @@ LOCKSET = {"write-write-flag": True, "write-read-flag": True, "load-flag": True,
 LIFETIMES = {
     "gather-racing": {"lifetime"}, "gather-completion": NONE, "scatter-racing": {"lifetime"}, "scatter-completion": NONE,
     "gather-closed": NONE, "write-racing": {"lifetime"}, "write-flag": NONE, "read-racing": {"lifetime"}, "read-flag": NONE,
-    "unmapped": NONE, "freed": NONE,
+    "unmapped": NONE, "freed": NONE, "write-closed": NONE, "write-unpolled": {"lifetime"},
 }
 # What is fetched into memory that peers can write, and sockets of one listener (tests/programs/pgas/fetches.c).
 FETCHES = {"read-flag": NONE, "read-early-flag": {"data"}, "locked": NONE, "locked-written": NONE, "listener": NONE, "slots": NONE,

@@ -181,6 +181,46 @@ static void read_flag(void)
 	remote(IBV_WR_RDMA_READ, true);
 }
 
+static void disconnect_from(int rank)
+{
+	if (ibv_destroy_qp(pgas.peers[rank].qp))
+		pgas_fail("cannot destroy");
+}
+
+/* A WRITE that is never asked for; the connection ends at its target before the registration, or behind it. */
+static void unpolled(const char *name, bool closed_first)
+{
+	char *mine = pgas_private(BYTES);
+
+	if (is(1)) {
+		register_extra();
+		pgas_put(0, &shared->address, &(uint64_t){(uintptr_t)extra}, 8);
+		pgas_put(0, &shared->key, &(uint64_t){region->rkey}, 8);
+		pgas_put(0, &shared->told, &(uint64_t){1}, 8);
+		usleep(TIME_IT_TAKES);
+		if (closed_first)
+			disconnect_from(0);
+		deregister();
+	} else if (is(0)) {
+		pgas_wait_for(&shared->told, 1);
+		post(1, IBV_WR_RDMA_WRITE, mine, pgas.private.mr->lkey, shared->address, (uint32_t)shared->key);
+		usleep(2 * TIME_IT_TAKES);
+	}
+	/* Without the barrier of pgas_end(), which needs that connection, and would order the two. */
+	pgas_result(true, "%s", name);
+	exit(0);
+}
+
+static void write_closed(void)
+{
+	unpolled("write-closed", true);
+}
+
+static void write_unpolled(void)
+{
+	unpolled("write-unpolled", false);
+}
+
 /* free(), which finds the block's address wherever it has yet to store something on its stack. */
 static void __attribute__((noinline)) free_with_stack(void *block)
 {
@@ -229,7 +269,8 @@ static const struct pgas_case cases[] = {
     {"gather-closed", gather_closed},   {"write-racing", write_racing},
     {"write-flag", write_flag},         {"read-racing", read_racing},
     {"read-flag", read_flag},           {"unmapped", unmapped},
-    {"freed", freed},
+    {"freed", freed},			{"write-closed", write_closed},
+    {"write-unpolled", write_unpolled},
 };
 
 int main(int argc, char **argv)
