@@ -323,6 +323,15 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 	sr_leave(t, r->before);
 }
 
+/*
+ * libc lets a thread be cancelled at any instruction around a system call that is a cancellation point, which open, msgrcv and
+ * mq_receive are: where such a call is trapped, the thread is in the shim then, whichever call that is.
+ */
+static inline bool may_be_cancelled(const struct sr_thread *t, const struct sr_call_desc *d)
+{
+	return d->flags & SR_CALL_CANCEL || t->raw;
+}
+
 static uint64_t __attribute__((noinline)) invoke_cancellable(struct recording *r)
 {
 	struct cancellable c = {r, r->t->depth, r->t->signals.handlers};
@@ -377,7 +386,7 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	if ((d->flags & SR_CALL_OUTPUT || submits(d, r->a)) && !t->silent)
 		sr_ring_begin_write(&t->ring);
 	*error = saved;
-	if (how != ALONE && d->flags & SR_CALL_CANCEL)
+	if (how != ALONE && may_be_cancelled(t, d))
 		result = invoke_cancellable(r);
 	else
 		result = __builtin_expect(r->in_vain, 0) ? sr_real(d, r->a) : sr_invoke(d, r->a);

@@ -88,6 +88,9 @@ def main():
             detail, outputs = runs_differ(directory, [os.path.join(APPS, "cancelled"), way], runs, 4)
             ends = all(o.endswith(b"\n") and b"cleanup" in o and b"\ncancelled" in o and b"never" not in o for o in outputs)
             tap.ok(not detail and ends, "a thread that may be cancelled at any instruction, and %s: %d exact replays" % (way, runs), "%s %s" % (detail, outputs))
+        detail, outputs = runs_differ(directory, [os.path.join(APPS, "cancelled_waits")], runs, 4)
+        ends = {line.split(b": ")[1] for o in outputs for line in o.splitlines()}
+        tap.ok(not detail and ends == {b"cancelled, cleaned up"}, "threads that are cancelled in calls in which they wait: %d exact replays" % runs, "%s %s" % (detail, outputs))
         detail, _ = runs_differ(directory, [os.path.join(APPS, "allocates")], runs, 6)
         tap.ok(not detail, "threads whose malloc() takes locks and reads clocks: %d exact replays" % runs, detail)
         for where in ("", "_library"):
