@@ -145,6 +145,10 @@ struct sr_thread {
 	uint32_t outputs; /* that are under way (files/last_outputs.h) */
 	uint64_t held_files[SR_FILE_PLACES / 64];
 	uint64_t mapped_outputs; /* how often it has compared what lies in mapped files */
+	struct {
+		uint64_t sn;
+		uint32_t n; /* large mappings of memory since that call (calls/trap/refused.h) */
+	} mapped;
 	uint64_t segment_size; /* of the last attached shared memory (segments.h) */
 	bool segment_empty;    /* recording: nobody had attached it before */
 	/* Where its stack is known to lie, or a part of that; 0: the program chose it. */

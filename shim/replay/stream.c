@@ -260,6 +260,11 @@ bool sr_replay_next_call(struct sr_thread *t, struct sr_replay_record *r)
 	return true;
 }
 
+static bool is_repeated_next(const struct sr_replay_stream *s)
+{
+	return !s->read_turns && s->next.kind == SR_REC_REPEAT;
+}
+
 bool sr_replay_peek_call(struct sr_thread *t, struct sr_replay_record *r)
 {
 	struct sr_replay_stream *s = t->stream;
@@ -267,7 +272,7 @@ bool sr_replay_peek_call(struct sr_thread *t, struct sr_replay_record *r)
 	if (!s->repeats_left) {
 		if (!sr_replay_peek(t))
 			return false;
-		*r = s->next;
+		*r = is_repeated_next(s) ? s->last : s->next;
 	} else {
 		*r = s->turning ? record_of(&s->turning->call[sr_replay_next_turn(s)]) : s->last;
 	}

@@ -14,6 +14,7 @@
 #include "logd/base/page.h"
 #include "shim/async/uring.h"
 #include "shim/calls/trap/make.h"
+#include "shim/calls/trap/refused.h"
 #include "shim/core/next.h"
 #include "shim/core/thread.h"
 #include "shim/exposed/probe/made_code.h"
@@ -66,7 +67,7 @@ static bool is_loaders_cache(const struct sr_trapped *c)
 }
 
 /* Places mappings in an address range for the program, equal in both runs: see heap.h. */
-long sr_trapped_mmap(const struct sr_trapped *c)
+static long map(const struct sr_trapped *c)
 {
 	uint64_t *a = c->a;
 	bool output, placed = !a[0];
@@ -84,6 +85,7 @@ long sr_trapped_mmap(const struct sr_trapped *c)
 		a[0] = (uintptr_t)(is_loaders_cache(c) ? sr_heap_place_mapping(a[1]) : sr_heap_place_program(a[1], (int)a[3]));
 	else if (a[3] & MAP_FIXED)
 		sr_heap_mapping_ends((void *)a[0], a[1]);
+	a[3] = sr_mapping_flags_to_ask(a[3]);
 	output = is_output(a);
 	if (output && a[2] & PROT_WRITE) {
 		sr_files_mapped(c->t, (int)a[4]);
@@ -102,6 +104,18 @@ long sr_trapped_mmap(const struct sr_trapped *c)
 		note_shared(result, a, output, c->site);
 	if (a[3] & MAP_SHARED && !(a[3] & MAP_ANONYMOUS) && !sr_sys_is_error((void *)result))
 		sr_mapped_reads_begin((void *)result, a[1], (int)a[4], a[5]);
+	return result;
+}
+
+long sr_trapped_mmap(const struct sr_trapped *c)
+{
+	struct sr_asked_mapping asked;
+	long result;
+
+	if (sr_mapping_is_refused(c, &asked, &result))
+		return result;
+	result = map(c);
+	sr_mapping_result(c, &asked, result);
 	return result;
 }
 
@@ -220,8 +234,9 @@ long sr_trapped_madvise(const struct sr_trapped *c)
 
 	if (drops && is_exposed_regions(a[0], a[1]))
 		sr_exposed_give_up((void *)a[0], a[1]);
-	if (drops)
-		made_code_ends((void *)a[0], a[1]);
+	if (!drops)
+		return sr_make_call(c, SR_CALL_madvise);
+	made_code_ends((void *)a[0], a[1]);
 	return sr_make_raw(SYS_madvise, a);
 }
 

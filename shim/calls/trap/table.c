@@ -22,8 +22,6 @@ static const uint16_t harmless[] = {
     SYS_set_tid_address,
     SYS_restart_syscall,
     SYS_memfd_secret,
-    SYS_mlockall,
-    SYS_munlockall,
     SYS_pkey_alloc,
     SYS_pkey_free,
     SYS_remap_file_pages,

@@ -439,9 +439,6 @@ static long (*const special[SR_TRAP_CALLS])(const struct sr_trapped *c) = {
     [SYS_madvise] = sr_trapped_madvise,
     [SYS_mremap] = sr_trapped_mremap,
     [SYS_msync] = sr_trapped_msync,
-    [SYS_mlock] = as_it_is,
-    [SYS_mlock2] = as_it_is,
-    [SYS_munlock] = as_it_is,
 
     [SYS_clone] = sr_trapped_clone,
     [SYS_clone3] = sr_trapped_clone,

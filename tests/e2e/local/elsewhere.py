@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A replay on another processor than the recording's, which is made of the trace by editing it.  Needs no RDMA."""
+"""Replays on another processor than the recording's, which is made of the trace by editing it, and by who may have less memory, or
+more.  Needs no RDMA."""
 
 import os
 import struct
@@ -101,6 +102,19 @@ def test_functions(tap, directory):
                "libc's functions are the recorded ones %s" % " ".join(options), "%s\n%s %s %s" % (recorded, status, out, err))
 
 
+def test_memory(tap, directory):
+    """Without the right to lock memory (prlimit holds only for who has no CAP_IPC_LOCK), and without the recording's limit."""
+    poor = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock"] if os.geteuid() == 0 else []
+    program = os.path.join(PROGRAMS, "given_memory")
+    for what, limit, given, other in (("more", ["--as=%d" % (200 << 30)], b"much: Cannot allocate memory", []),
+                                      ("less", [], b"\nlocked: given", poor + ["prlimit", "--memlock=65536"])):
+        trace = os.path.join(directory, what + ".srec")
+        recorded = run(["prlimit"] + limit + [SREPLAY, "record", "-q", "-o", trace, "--", program], SECONDS)
+        status, out, err = run(other + [SREPLAY, "replay", "--rank", "0", trace], SECONDS)
+        tap.ok(recorded[0] == 0 and given in recorded[1] and (status, out) == recorded[:2] and " 0 divergences: exact" in err,
+               "a replay that may have %s memory is exact" % what, "%s\n%s %s %s" % (recorded, status, out, err))
+
+
 def test_choice(tap, directory):
     """What libc chooses without AVX-512, and with --native-libc."""
     def printed(name, options=()):
@@ -125,6 +139,7 @@ def main():
         test_told(tap, directory)
         test_functions(tap, directory)
         test_choice(tap, directory)
+        test_memory(tap, directory)
     tap.finish()
 
 
