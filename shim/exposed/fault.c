@@ -273,13 +273,13 @@ static bool is_done_for_loader(ucontext_t *uc, uintptr_t addr, struct page *p, c
 	       do_unseen(uc, addr, p, insn, false);
 }
 
-/* Within a call nothing is recorded. */
+/* Within a call nothing is recorded.  But other threads load from the page meanwhile, and are to see that they do. */
 static void handle_silently(ucontext_t *uc, uintptr_t addr, struct page *p, bool write)
 {
 	const uintptr_t user = addr & PAGE_MASK;
 	struct insn insn;
 
-	if (!is_shared(p) && !p->aliases) {
+	if (!has_threads()) {
 		page_open_silently(user);
 		return;
 	}

@@ -6,7 +6,8 @@
  *     blocked_beside          prints the names of its cases
  *     blocked_beside CASE
  *
- * Each case comes with the region in the middle of the page, and with one that has all of it ("-whole").
+ * Each case comes with the region in the middle of the page, and with one that has all of it ("-whole").  In "posts" nobody
+ * waits: what the library is given lies on that page.
  */
 #include <emmintrin.h>
 #include <infiniband/verbs.h>
@@ -25,7 +26,7 @@
 #include "check.h"
 #include "loopback_qp.h"
 
-#define ROUNDS 40
+#define MOST_ROUNDS 400
 #define PAGE   4096
 #define WAITERS 3
 
@@ -38,6 +39,10 @@ struct page {
 	uint64_t turn; /* under the mutex */
 	struct iovec list[4];
 	struct msghdr message;
+	/* Of the peer, which the library reads and writes while others poll. */
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct ibv_wc wc;
 	volatile uint64_t region[64];
 	char more[]; /* into the next page */
 };
@@ -47,6 +52,7 @@ static uint64_t *source;
 static struct ibv_qp *qp;
 static struct ibv_mr *target_mr, *source_mr;
 static int pair[2], echo[2];
+static uint64_t rounds = 40;
 static ssize_t received;
 static uint64_t read_sum, polled_sum, waited_sum;
 
@@ -88,21 +94,20 @@ static void open_device(bool whole)
 
 static void write_word(uint32_t i, uint64_t value)
 {
-	struct ibv_sge sge = {(uintptr_t)&source[i], sizeof(*source), source_mr->lkey};
-	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE,
-				 .send_flags = IBV_SEND_SIGNALED,
-				 .sg_list = &sge,
-				 .num_sge = 1,
-				 .wr.rdma = {(uintptr_t)&page->region[i], target_mr->rkey}};
 	struct ibv_send_wr *bad;
-	struct ibv_wc wc;
 	int n;
 
+	page->sge = (struct ibv_sge){(uintptr_t)&source[i], sizeof(*source), source_mr->lkey};
+	page->wr = (struct ibv_send_wr){.opcode = IBV_WR_RDMA_WRITE,
+					.send_flags = IBV_SEND_SIGNALED,
+					.sg_list = &page->sge,
+					.num_sge = 1,
+					.wr.rdma = {(uintptr_t)&page->region[i], target_mr->rkey}};
 	source[i] = value;
-	CHECK(!ibv_post_send(qp, &wr, &bad));
-	while (!(n = ibv_poll_cq(qp->send_cq, 1, &wc)))
+	CHECK(!ibv_post_send(qp, &page->wr, &bad));
+	while (!(n = ibv_poll_cq(qp->send_cq, 1, &page->wc)))
 		;
-	CHECK(n == 1 && wc.status == IBV_WC_SUCCESS);
+	CHECK(n == 1 && page->wc.status == IBV_WC_SUCCESS);
 }
 
 /* ------------------------------------------------------------- those that wait */
@@ -110,7 +115,7 @@ static void write_word(uint32_t i, uint64_t value)
 /* Clears the word that the peer wrote, as one does with a mailbox. */
 static void *poll_region(void *unused)
 {
-	for (uint64_t i = 1; i <= ROUNDS; i++) {
+	for (uint64_t i = 1; i <= rounds; i++) {
 		while (page->region[0] != i)
 			;
 		polled_sum = polled_sum * 31 + page->region[1] + page->region[8];
@@ -124,7 +129,7 @@ static void *wait_for_turn(void *number)
 {
 	const uint64_t mine = (uintptr_t)number;
 
-	for (uint64_t i = mine; i < ROUNDS; i += WAITERS) {
+	for (uint64_t i = mine; i < rounds; i += WAITERS) {
 		pthread_mutex_lock(&page->mutex);
 		while (page->turn < i)
 			pthread_cond_wait(&page->cond, &page->mutex);
@@ -248,7 +253,7 @@ static void (*receive)(void);
 
 static void *receive_all(void *unused)
 {
-	while (received < ROUNDS * 16)
+	while (received < (ssize_t)rounds * 16)
 		receive();
 	return unused;
 }
@@ -257,10 +262,10 @@ static void *receive_all(void *unused)
 
 static void take_turns(void)
 {
-	for (uint64_t i = 1; i <= ROUNDS; i++) {
+	for (uint64_t i = 1; i <= rounds; i++) {
 		char text[16];
 
-		usleep(200);
+		usleep(receive ? 200 : 20);
 		write_word(1, i * 3);
 		write_word(8, i * 5);
 		write_word(0, i);
@@ -270,6 +275,8 @@ static void take_turns(void)
 		page->turn = i;
 		pthread_cond_broadcast(&page->cond);
 		pthread_mutex_unlock(&page->mutex);
+		if (!receive)
+			continue;
 		memset(text, 'a' + (int)(i % 26), sizeof(text));
 		CHECK(write(pair[1], text, sizeof(text)) == sizeof(text));
 	}
@@ -281,25 +288,35 @@ static const struct {
 } cases[] = {
     {"readv", by_readv},     {"readv-of-list", by_readv_of_list}, {"recvmsg", by_recvmsg}, {"recvmsg-of-message", by_recvmsg_of_message},
     {"recvmmsg", by_recvmmsg}, {"read", by_read},		  {"long-read", by_long_read},
-    {"writev", by_writev},     {"computation", by_computation},	  {"masked-stores", by_masked_stores},
+    {"posts", NULL},	       {"writev", by_writev},     {"computation", by_computation},	  {"masked-stores", by_masked_stores},
 };
 
 #define CASES (sizeof(cases) / sizeof(*cases))
 
+static void begin_to_wait(pthread_t threads[WAITERS + 1])
+{
+	for (uintptr_t i = 0; i < WAITERS; i++)
+		CHECK(!pthread_create(&threads[i], NULL, wait_for_turn, (void *)i));
+	CHECK(!pthread_create(&threads[WAITERS], NULL, receive_all, NULL));
+}
+
+/* Without a way to receive nobody waits: one thread posts, and the other one polls. */
 static void run(bool whole)
 {
-	pthread_t threads[WAITERS + 2];
+	pthread_t polling, waiting[WAITERS + 1];
 
+	if (!receive)
+		rounds = MOST_ROUNDS;
 	open_device(whole);
 	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair) && !socketpair(AF_UNIX, SOCK_STREAM, 0, echo));
 	CHECK(!pthread_mutex_init(&page->mutex, NULL) && !pthread_cond_init(&page->cond, NULL) && !sem_init(&page->sem, 0, 0));
-	for (uintptr_t i = 0; i < WAITERS; i++)
-		CHECK(!pthread_create(&threads[i], NULL, wait_for_turn, (void *)i));
-	CHECK(!pthread_create(&threads[WAITERS], NULL, poll_region, NULL));
-	CHECK(!pthread_create(&threads[WAITERS + 1], NULL, receive_all, NULL));
+	if (receive)
+		begin_to_wait(waiting);
+	CHECK(!pthread_create(&polling, NULL, poll_region, NULL));
 	take_turns();
-	for (int i = 0; i < WAITERS + 2; i++)
-		CHECK(!pthread_join(threads[i], NULL));
+	CHECK(!pthread_join(polling, NULL));
+	for (int i = 0; receive && i < WAITERS + 1; i++)
+		CHECK(!pthread_join(waiting[i], NULL));
 	printf("read %lx, polled %lx, waited %lx\n", read_sum, polled_sum, waited_sum);
 }
 
