@@ -52,11 +52,11 @@ bool sr_mapping_is_refused(const struct sr_trapped *c, struct sr_asked_mapping *
 
 void sr_mapping_result(const struct sr_trapped *c, const struct sr_asked_mapping *asked, long result)
 {
-	if (!sr_sys_is_error((void *)result) || !sr_engine_is_active())
+	if (asked->size < LARGE || !sr_sys_is_error((void *)result) || !sr_engine_is_active())
 		return;
 	if (sr_engine->replays)
 		sr_say("the program is refused %lu bytes of memory that it had in the recording: give the replay more (ulimit -v, another machine)", asked->size);
-	else if (asked->size >= LARGE)
+	else
 		refuse(c, asked, -result);
 }
 
