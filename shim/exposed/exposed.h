@@ -172,6 +172,8 @@ void sr_exposed_unpin(const void *addr, size_t length);
 void *sr_exposed_alias(const void *addr, size_t length);
 void *sr_exposed_unalias(void *alias, size_t length);
 bool sr_exposed_is_alias(const void *addr);
+/* Has a call an alias of any of these pages? */
+bool sr_exposed_is_lent(const void *addr, size_t length);
 
 /* Does addr lie on a page that no region has as a whole? */
 bool sr_exposed_is_partial(const void *addr);

@@ -334,6 +334,16 @@ bool sr_exposed_is_alias(const void *addr)
 	return user != NOWHERE && page_is_exposed(user) && page_at(user)->aliases;
 }
 
+bool sr_exposed_is_lent(const void *addr, size_t length)
+{
+	const uintptr_t end = (uintptr_t)addr + length;
+
+	for (uintptr_t at = (uintptr_t)addr & PAGE_MASK; at < end; at = next_page(at))
+		if (page_is_exposed(at) && page_at(at)->aliases)
+			return true;
+	return false;
+}
+
 /* Not what a call of another thread's has at the program's address. */
 static bool can_be_aliased(uintptr_t at, uintptr_t end)
 {

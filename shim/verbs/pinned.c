@@ -19,16 +19,29 @@
 #define TEXT_BYTES   4096
 #define THING_BYTES  16
 
+enum thing {
+	LOCK,   /* others wait at its address */
+	OBJECT, /* a library may keep its address */
+	DATA,
+};
+
+/* Where pages are lent there is nothing else: they cannot be passed through. */
+static bool may_bounce(const struct sr_pinned *p, const void *addr, size_t length, enum thing is)
+{
+	if (!sr_threaded || is == LOCK || p->bounces_n == SR_BOUNCES || !sr_is_readable(addr, length))
+		return false;
+	return sr_exposed_is_lent(addr, length) || (is == DATA && p->blocks && length <= SR_LENT_COPY_MOST);
+}
+
 /*
  * Of a range that lies on exposed pages and on others there is no alias.  So a call that may wait is given a copy, and what it
  * has changed there is copied back when it ends.
  */
-static bool bounce(struct sr_pinned *p, uint64_t *argument, size_t length)
+static bool bounce(struct sr_pinned *p, uint64_t *argument, size_t length, enum thing is)
 {
-	struct sr_bounce *b = &p->bounce;
+	struct sr_bounce *b = &p->bounces[p->bounces_n];
 
-	if (!p->blocks || b->copy || length > SR_LENT_COPY_MOST || !sr_threaded ||
-	    !sr_is_readable((const void *)*argument, length))
+	if (!may_bounce(p, (const void *)*argument, length, is))
 		return false;
 	b->copy = sr_alloc(2 * length);
 	if (!b->copy)
@@ -41,6 +54,7 @@ static bool bounce(struct sr_pinned *p, uint64_t *argument, size_t length)
 	sr_exposed_copy(b->addr, b->before, length);
 	memcpy(b->copy, b->before, length);
 	*argument = (uintptr_t)b->copy;
+	p->bounces_n++;
 	return true;
 }
 
@@ -61,7 +75,6 @@ static void end_bounce(const struct sr_pinned *p, struct sr_bounce *b)
 	}
 	*b->argument = (uintptr_t)b->addr;
 	sr_free(b->copy);
-	b->copy = NULL;
 }
 
 /* ------------------------------------------------------------- what a call outputs */
@@ -114,14 +127,13 @@ static size_t text_length(const char *text)
 	return TEXT_BYTES;
 }
 
-/* may_copy: it is data, and nobody waits at its address, as at that of a lock. */
-static void pin_thing(struct sr_pinned *p, uint64_t *argument, size_t length, bool may_copy)
+static void pin_thing(struct sr_pinned *p, uint64_t *argument, size_t length, enum thing is)
 {
 	if (!sr_lent_is_exposed((const void *)*argument, length))
 		return;
-	if (p->outputs && may_copy && copy_output(p, argument, length))
+	if (p->outputs && is == DATA && copy_output(p, argument, length))
 		return;
-	if (!sr_lend_alias(p, argument, length) && !(may_copy && bounce(p, argument, length)))
+	if (!sr_lend_alias(p, argument, length) && !bounce(p, argument, length, is))
 		sr_lend_in_place(p, (const void *)*argument, length);
 }
 
@@ -143,11 +155,11 @@ static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, u
 	case 0:
 		break;
 	case SR_LENGTH_STRUCT:
-		pin_thing(p, &a[i], size ? size : SR_STRUCT_BYTES, false);
+		pin_thing(p, &a[i], size ? size : SR_STRUCT_BYTES, p->locks ? LOCK : OBJECT);
 		break;
 	case SR_LENGTH_TEXT:
 		if (addr && sr_exposed_touches(addr, TEXT_BYTES))
-			pin_thing(p, &a[i], text_length(addr), true);
+			pin_thing(p, &a[i], text_length(addr), DATA);
 		break;
 	case SR_LENGTH_PIECES:
 		sr_lists_of_pieces(p, &a[i]);
@@ -168,9 +180,9 @@ static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, u
 		if (length_of > SR_LENGTH_COUNT)
 			pin_thing(p, &a[i],
 				  (size_t)(uint32_t)a[length_of - SR_LENGTH_COUNT - 1] *
-				      (size ? size : THING_BYTES), true);
+				      (size ? size : THING_BYTES), DATA);
 		else
-			pin_thing(p, &a[i], a[length_of - 1], true);
+			pin_thing(p, &a[i], a[length_of - 1], DATA);
 	}
 }
 
@@ -181,8 +193,8 @@ void sr_regions_pin_none(struct sr_pinned *p)
 	p->room = sizeof(p->few) / sizeof(p->few[0]);
 	p->arguments = NULL;
 	p->arguments_n = 0;
-	p->wakes = p->blocks = p->outputs = false;
-	p->bounce.copy = NULL;
+	p->wakes = p->locks = p->blocks = p->outputs = false;
+	p->bounces_n = 0;
 	p->output.memory = NULL;
 	p->list.memory = NULL;
 }
@@ -199,7 +211,8 @@ void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned 
 	p->arguments_n = d->nargs;
 	p->blocks = d->flags & SR_CALL_BLOCKS;
 	p->outputs = d->flags & SR_CALL_OUTPUT;
-	p->wakes = d->when == sr_has_threads && !p->blocks;
+	p->locks = d->when == sr_has_threads;
+	p->wakes = p->locks && !p->blocks;
 	for (int i = 0; i < d->nargs; i++)
 		pin_argument(p, d->length_of[i], d->size_of[i], a, i);
 }
@@ -215,8 +228,8 @@ void sr_regions_pin_words(const uint64_t a[6], struct sr_pinned *p)
 
 void sr_regions_unpin(struct sr_pinned *p)
 {
-	if (p->bounce.copy)
-		end_bounce(p, &p->bounce);
+	while (p->bounces_n)
+		end_bounce(p, &p->bounces[--p->bounces_n]);
 	if (p->output.memory)
 		end_output_copy(&p->output);
 	if (p->list.memory)

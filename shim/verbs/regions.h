@@ -70,9 +70,12 @@ bool sr_regions_replay_region(const struct sr_region_payload *region);
 
 /* ------------------------------------------------------------------ calls */
 
+/* So many arguments of a call may have copies: an address, its length, and data. */
+#define SR_BOUNCES 3
+
 /* Memory of the program's for which the call has a copy instead. */
 struct sr_bounce {
-	uint8_t *copy, *before; /* NULL: there is none; what the program's memory held when the call began */
+	uint8_t *copy, *before; /* before: what the program's memory held when the call began */
 	size_t length;
 	uint64_t *argument; /* points to the copy during the call */
 	void *addr;         /* and afterwards to the program's memory again */
@@ -102,10 +105,12 @@ struct sr_pinned {
 	struct iovec *pieces, few[4];
 	uint64_t *arguments; /* during the call, some of them are aliases */
 	uint32_t arguments_n;
+	bool locks;          /* the call is one of libc's at locks */
 	bool wakes;          /* afterwards, wake the threads that wait at the real addresses */
 	bool blocks;         /* the call may wait, while other threads run */
 	bool outputs;        /* the call writes what is there, so the program has loaded it */
-	struct sr_bounce bounce;
+	struct sr_bounce bounces[SR_BOUNCES];
+	uint32_t bounces_n;
 	struct sr_output_copy output;
 	struct sr_list_copy list;
 	uintptr_t stack;     /* above are the program's frames only; UINTPTR_MAX: not known */
@@ -114,7 +119,7 @@ struct sr_pinned {
 static inline void sr_pinned_none(struct sr_pinned *p)
 {
 	p->n = 0;
-	p->bounce.copy = NULL;
+	p->bounces_n = 0;
 	p->output.memory = NULL;
 	p->list.memory = NULL;
 	p->stack = UINTPTR_MAX;

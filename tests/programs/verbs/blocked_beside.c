@@ -10,6 +10,7 @@
  * waits: what the library is given lies on that page.
  */
 #include <emmintrin.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <pthread.h>
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -223,6 +225,21 @@ static void by_writev(void)
 	note_both();
 }
 
+/* A path and a structure that begin on the page and end on the next one. */
+static void by_status(void)
+{
+	char *border = (char *)page + PAGE, *path = border - 4;
+	struct stat *status = (struct stat *)(border - 64);
+	int fd;
+
+	CHECK(read(pair[0], page->in, 16) == 16);
+	strcpy(path, "/dev/zero");
+	fd = open(path, O_RDONLY);
+	CHECK(fd >= 0 && !fstat(fd, status) && S_ISCHR(status->st_mode));
+	CHECK(read(fd, border - 16, 32) == 32 && !close(fd));
+	note_both();
+}
+
 /* Computes beside those who wait, for more than 65,536 accesses. */
 static void by_computation(void)
 {
@@ -288,7 +305,7 @@ static const struct {
 } cases[] = {
     {"readv", by_readv},     {"readv-of-list", by_readv_of_list}, {"recvmsg", by_recvmsg}, {"recvmsg-of-message", by_recvmsg_of_message},
     {"recvmmsg", by_recvmmsg}, {"read", by_read},		  {"long-read", by_long_read},
-    {"posts", NULL},	       {"writev", by_writev},     {"computation", by_computation},	  {"masked-stores", by_masked_stores},
+    {"posts", NULL},	       {"writev", by_writev},     {"status", by_status},	       {"computation", by_computation},	  {"masked-stores", by_masked_stores},
 };
 
 #define CASES (sizeof(cases) / sizeof(*cases))
