@@ -12,9 +12,10 @@
 /* The kernel accepts no more in one call. */
 #define PIECES_MOST 1024
 
-/* What is left of the memory that the shim's lists are in. */
+/* What is left of the memory that the shim's lists are in.  Another thread may have registered memory since it was measured. */
 struct room {
 	struct iovec *pieces;
+	size_t spare; /* so many more pieces than the program's lists have */
 	char *data; /* NULL: outputs are loaded, not copied */
 	size_t left;
 };
@@ -65,14 +66,14 @@ static size_t count_runs(struct iovec piece)
 	return n;
 }
 
-/* How many pieces they become.  More than the kernel accepts: each stays one. */
-static size_t count_all(const struct iovec *pieces, size_t n)
+/* How many pieces they become more.  0 if the kernel does not accept so many: each stays one. */
+static size_t count_more(const struct iovec *pieces, size_t n)
 {
 	size_t all = 0;
 
 	for (size_t i = 0; i < n && all <= PIECES_MOST; i++)
 		all += count_runs(pieces[i]);
-	return all <= PIECES_MOST ? all : n;
+	return all <= PIECES_MOST ? all - n : 0;
 }
 
 /* --------------------------------------------------------------------- the shim's lists */
@@ -85,18 +86,24 @@ static void add_piece(struct sr_pinned *p, struct room *r, struct iovec piece)
 	*r->pieces++ = (struct iovec){(void *)address, piece.iov_len};
 }
 
-/* By the runs that it has. */
+/* By the runs that it has, or as a whole. */
 static void add_runs(struct sr_pinned *p, struct room *r, struct iovec piece)
 {
-	for (size_t n = count_runs(piece), run; n--; piece = (struct iovec){(char *)piece.iov_base + run, piece.iov_len - run}) {
-		run = n ? run_of(&piece) : piece.iov_len;
+	size_t more = r->spare ? count_runs(piece) - 1 : 0;
+
+	if (more > r->spare)
+		more = 0;
+	r->spare -= more;
+	for (size_t run; more--; piece = (struct iovec){(char *)piece.iov_base + run, piece.iov_len - run}) {
+		run = run_of(&piece);
 		add_piece(p, r, (struct iovec){piece.iov_base, run});
 	}
+	add_piece(p, r, piece);
 }
 
 /*
  * The program knows from then on what it has output, although it has not looked at it; and the kernel gets just that, whatever
- * peers write meanwhile.  Another thread may have registered memory since the room was measured: what no longer fits is lent.
+ * peers write meanwhile.  What does not fit is lent.
  */
 static bool copy_output(const struct sr_pinned *p, struct room *r, const struct iovec *piece)
 {
@@ -117,16 +124,10 @@ static bool copy_output(const struct sr_pinned *p, struct room *r, const struct 
 static size_t add_all(struct sr_pinned *p, struct room *r, const struct iovec *pieces, size_t n)
 {
 	const struct iovec *const first = r->pieces;
-	const bool split = count_all(pieces, n) > n;
 
-	for (size_t i = 0; i < n; i++) {
-		if (copy_output(p, r, &pieces[i]))
-			continue;
-		if (split)
+	for (size_t i = 0; i < n; i++)
+		if (!copy_output(p, r, &pieces[i]))
 			add_runs(p, r, pieces[i]);
-		else
-			add_piece(p, r, pieces[i]);
-	}
 	return (size_t)(r->pieces - first);
 }
 
@@ -140,16 +141,17 @@ static size_t bytes_to_copy(const struct sr_pinned *p, const struct iovec *piece
 	return bytes;
 }
 
-/* Memory for so many bytes in front, so many pieces, and copies.  NULL: there is none. */
-static char *make_room(struct room *r, size_t front, size_t pieces, size_t bytes)
+/* Memory for so many bytes in front, so many pieces and more, and copies.  NULL: there is none. */
+static char *make_room(struct room *r, size_t front, size_t pieces, size_t more, size_t bytes)
 {
-	const size_t copied = bytes <= SR_LENT_COPY_MOST ? bytes : 0;
-	char *memory = sr_alloc(front + pieces * sizeof(struct iovec) + copied);
+	const size_t copied = bytes <= SR_LENT_COPY_MOST ? bytes : 0, listed = pieces + more;
+	char *memory = sr_alloc(front + listed * sizeof(struct iovec) + copied);
 
 	if (!memory)
 		return NULL;
 	r->pieces = (struct iovec *)(memory + front);
-	r->data = copied ? (char *)(r->pieces + pieces) : NULL;
+	r->spare = more;
+	r->data = copied ? (char *)(r->pieces + listed) : NULL;
 	r->left = copied;
 	return memory;
 }
@@ -178,7 +180,7 @@ void sr_lists_of_pieces(struct sr_pinned *p, uint64_t list[2])
 
 	if (!is_list(pieces, n, sizeof(*pieces)) || !(sr_lent_is_exposed(pieces, n * sizeof(*pieces)) || any_exposed(pieces, n)))
 		return;
-	memory = make_room(&r, 0, count_all(pieces, n), bytes_to_copy(p, pieces, n));
+	memory = make_room(&r, 0, n, count_more(pieces, n), bytes_to_copy(p, pieces, n));
 	if (!memory) {
 		sr_lists_in_place(p, pieces, n);
 		return;
@@ -235,7 +237,7 @@ static void message_in_place(struct sr_pinned *p, const struct msghdr *m, size_t
 /* size: of each; struct mmsghdr begins with a struct msghdr. */
 static void lend_messages(struct sr_pinned *p, uint64_t *list, size_t n, size_t size)
 {
-	size_t pieces = 0, bytes = 0;
+	size_t pieces = 0, more = 0, bytes = 0;
 	bool exposed = sr_lent_is_exposed((const void *)*list, n * size);
 	struct room r;
 	char *memory;
@@ -246,10 +248,11 @@ static void lend_messages(struct sr_pinned *p, uint64_t *list, size_t n, size_t 
 		exposed |= is_message_exposed(m);
 		if (!has_pieces(m))
 			continue;
-		pieces += count_all(m->msg_iov, m->msg_iovlen);
+		pieces += m->msg_iovlen;
+		more += count_more(m->msg_iov, m->msg_iovlen);
 		bytes += bytes_to_copy(p, m->msg_iov, m->msg_iovlen);
 	}
-	memory = exposed ? make_room(&r, n * size, pieces, bytes) : NULL;
+	memory = exposed ? make_room(&r, n * size, pieces, more, bytes) : NULL;
 	if (exposed && !memory)
 		for (size_t i = 0; i < n; i++)
 			message_in_place(p, nth(*list, i, size), size);

@@ -162,6 +162,18 @@ static void by_readv(void)
 	note_both();
 }
 
+/* One of them goes on to the next page, which is not exposed. */
+static void by_readv_over_border(void)
+{
+	char *border = (char *)page + PAGE;
+	struct iovec pieces[2] = {{page->in, 8}, {border - 4, 8}};
+
+	CHECK(readv(pair[0], pieces, 2) == 16);
+	note_input(page->in, 8);
+	note_input(border - 4, 8);
+	received += 16;
+}
+
 /* The list itself lies there, too. */
 static void by_readv_of_list(void)
 {
@@ -305,7 +317,7 @@ static const struct {
 } cases[] = {
     {"readv", by_readv},     {"readv-of-list", by_readv_of_list}, {"recvmsg", by_recvmsg}, {"recvmsg-of-message", by_recvmsg_of_message},
     {"recvmmsg", by_recvmmsg}, {"read", by_read},		  {"long-read", by_long_read},
-    {"posts", NULL},	       {"writev", by_writev},     {"status", by_status},	       {"computation", by_computation},	  {"masked-stores", by_masked_stores},
+    {"posts", NULL},	       {"writev", by_writev},     {"readv-over-border", by_readv_over_border}, {"status", by_status},	       {"computation", by_computation},	  {"masked-stores", by_masked_stores},
 };
 
 #define CASES (sizeof(cases) / sizeof(*cases))
