@@ -62,9 +62,9 @@ void sr_mapping_result(const struct sr_trapped *c, const struct sr_asked_mapping
 
 uint64_t sr_mapping_flags_to_ask(uint64_t flags)
 {
-	if (!sr_engine_is_active() || !sr_engine->replays || !(flags & MAP_PRIVATE))
+	if (!sr_engine_is_active() || !sr_engine->replays)
 		return flags;
-	return (flags & ~(uint64_t)(MAP_LOCKED | MAP_POPULATE)) | MAP_NORESERVE;
+	return (flags & ~(uint64_t)(MAP_LOCKED | MAP_POPULATE)) | (flags & MAP_PRIVATE ? MAP_NORESERVE : 0);
 }
 
 uint64_t sr_invoke_mapping_refused(const struct sr_call_desc *d, uint64_t *a)

@@ -27,7 +27,7 @@ bool sr_mapping_is_refused(const struct sr_trapped *c, struct sr_asked_mapping *
 /* Behind it. */
 void sr_mapping_result(const struct sr_trapped *c, const struct sr_asked_mapping *asked, long result);
 
-/* In a replay: the flags of a private mapping that needs neither locked memory nor a promise of the kernel's. */
+/* In a replay: the flags of a mapping that needs neither locked memory nor, if it is private, a promise of the kernel's. */
 uint64_t sr_mapping_flags_to_ask(uint64_t flags);
 
 #endif

@@ -24,7 +24,7 @@ static void tell(const char *what, int err)
 
 static void map(const char *what, size_t size, int flags)
 {
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0);
 
 	tell(what, p == MAP_FAILED);
 	if (p != MAP_FAILED)
@@ -42,9 +42,10 @@ int main(void)
 	tell("advice that no kernel has", madvise(p, MIB, 0x7fff));
 	tell("huge pages", madvise(p, MIB, MADV_HUGEPAGE));
 	for (int i = 0; i < 2; i++) {
-		map("a little", MIB, 0);
-		map("much", 256 * GIB, MAP_NORESERVE);
+		map("a little", MIB, MAP_PRIVATE);
+		map("much", 256 * GIB, MAP_PRIVATE | MAP_NORESERVE);
 	}
-	map("locked", MIB, MAP_LOCKED);
+	map("locked", MIB, MAP_PRIVATE | MAP_LOCKED);
+	map("locked and shared", MIB, MAP_SHARED | MAP_LOCKED | MAP_POPULATE);
 	return 0;
 }
