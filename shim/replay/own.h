@@ -71,6 +71,7 @@ struct sr_replay_stream {
 	uint64_t passed_place; /* as often it passed that instruction with these registers, and was not there */
 	uint64_t came_by, came_with; /* as often it came to that instruction; with which registers, as a sum */
 	struct sr_place place;
+	struct sr_place_ids ids; /* of this thread */
 
 	/* The handler of this signal is about to run; 0: none is. */
 	uint32_t awaited;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "logd/base/lock.h"
+#include "logd/base/rawsys.h"
 #include "shim/exposed/probe/breakpoint.h"
 #include "shim/exposed/x86/vector.h"
 #include "shim/memory/heap.h"
@@ -46,7 +47,7 @@ NO_VECTORS static bool is_here(uintptr_t pc, const uint64_t r[16])
 		return false;
 	note_way(t, s, r);
 	return sr_place_has_registers(&s->place.p, r) &&
-	       (!s->place_is_readable || sr_place_has_words(&s->place));
+	       (!s->place_is_readable || sr_place_has_words(&s->place, &s->ids));
 }
 
 static void await(struct sr_replay_stream *s)
@@ -54,6 +55,8 @@ static void await(struct sr_replay_stream *s)
 	const struct sr_place *place = &s->place;
 	const uint64_t *word = NULL;
 
+	s->ids.real = (uint32_t)sr_sys_gettid();
+	s->ids.recorded = (uint32_t)sr_recorded_id((int32_t)s->ids.real);
 	s->place_is_readable = sr_place_is_readable(place);
 	if (s->place_is_readable && place->p.words)
 		word = (const uint64_t *)place->word[0].addr;
@@ -68,7 +71,7 @@ static bool stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
 	enum sr_heap before;
 	bool comes;
 
-	if (!sr_place_is(&s->place, s->place_is_readable, t->heap_ops, vectors)) {
+	if (!sr_place_is(&s->place, s->place_is_readable, &s->ids, t->heap_ops, vectors)) {
 		s->passed_place++;
 		/*
 		 * A loop's first turn may have mapped what was missing; millions of further turns are left to compare.  What

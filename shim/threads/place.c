@@ -32,17 +32,37 @@ uint64_t sr_place_sum_vectors(const char *vectors, uint32_t bits)
 /* In pieces, since the shim's stack, and that of a handler, is small. */
 #define PIECE 256
 
-/* readable: without the kernel's help.  Else *bytes becomes less where the stack ends before. */
-static uint64_t sum_stack(uint64_t sp, uint64_t *bytes, bool readable)
+static void put_recorded(char piece[PIECE], size_t n, const struct sr_place_ids *ids)
+{
+	uint32_t half;
+
+	for (size_t at = 0; at + sizeof(half) <= n; at += sizeof(half)) {
+		memcpy(&half, piece + at, sizeof(half));
+		if (half == ids->real)
+			memcpy(piece + at, &ids->recorded, sizeof(half));
+	}
+}
+
+/*
+ * readable: without the kernel's help.  Else *bytes becomes less where the stack ends before.  ids: with the recorded id wherever
+ * the real one is; NULL: as it is.
+ */
+static uint64_t sum_stack(uint64_t sp, uint64_t *bytes, bool readable, const struct sr_place_ids *ids)
 {
 	uint64_t sum = 0, wanted = *bytes, at = 0;
+	const bool in_place = readable && !ids;
 	char piece[PIECE];
 
 	while (at < wanted) {
-		size_t n = wanted - at < PIECE ? wanted - at : PIECE;
-		size_t got = readable ? n : sr_place_read(piece, sp + at, n);
+		size_t n = wanted - at < PIECE ? wanted - at : PIECE, got = n;
 
-		sum = sr_checksum(readable ? (const void *)(sp + at) : piece, got, sum);
+		if (!readable)
+			got = sr_place_read(piece, sp + at, n);
+		else if (ids)
+			memcpy(piece, (const void *)(sp + at), n);
+		if (ids)
+			put_recorded(piece, got, ids);
+		sum = sr_checksum(in_place ? (const void *)(sp + at) : piece, got, sum);
 		at += got;
 		if (got < n)
 			break;
@@ -61,7 +81,7 @@ void sr_place_take_stack(struct sr_place_payload *p, uint64_t top, uint64_t most
 	/* A thread on a stack of its own making; or in its outermost function. */
 	if (sp >= top && sp - top < most)
 		p->stack_bytes = 0;
-	p->stack_sum = sum_stack(sp, &p->stack_bytes, false);
+	p->stack_sum = sum_stack(sp, &p->stack_bytes, false, NULL);
 }
 
 void sr_place_take_words(struct sr_place *place)
@@ -85,10 +105,20 @@ NO_VECTORS bool sr_place_has_registers(const struct sr_place_payload *p, const u
 	return true;
 }
 
-NO_VECTORS bool sr_place_has_words(const struct sr_place *place)
+NO_VECTORS static inline uint32_t recorded(uint32_t half, const struct sr_place_ids *ids)
+{
+	return half == ids->real ? ids->recorded : half;
+}
+
+NO_VECTORS static inline bool is_word(uint64_t now, uint64_t value, const struct sr_place_ids *ids)
+{
+	return now == value || (recorded((uint32_t)now, ids) | (uint64_t)recorded((uint32_t)(now >> 32), ids) << 32) == value;
+}
+
+NO_VECTORS bool sr_place_has_words(const struct sr_place *place, const struct sr_place_ids *ids)
 {
 	for (uint32_t i = 0; i < place->p.words; i++)
-		if (*(const volatile uint64_t *)place->word[i].addr != place->word[i].value)
+		if (!is_word(*(const volatile uint64_t *)place->word[i].addr, place->word[i].value, ids))
 			return false;
 	return true;
 }
@@ -101,35 +131,58 @@ bool sr_place_is_readable(const struct sr_place *place)
 
 	memcpy(now.word, place->word, sizeof(now.word));
 	sr_place_take_words(&now);
-	sum_stack(place->p.registers[REGISTER_SP], &bytes, false);
+	sum_stack(place->p.registers[REGISTER_SP], &bytes, false, NULL);
 	return now.p.words == place->p.words && bytes == place->p.stack_bytes;
 }
 
 /* Also where some may be missing. */
-static bool has_words(const struct sr_place *place)
+static bool has_words(const struct sr_place *place, const struct sr_place_ids *ids)
 {
 	struct sr_place now = {.p.words = place->p.words};
 
 	memcpy(now.word, place->word, sizeof(now.word));
 	sr_place_take_words(&now);
-	return now.p.words == place->p.words && !memcmp(now.word, place->word, now.p.words * sizeof(now.word[0]));
+	if (now.p.words != place->p.words)
+		return false;
+	for (uint32_t i = 0; i < now.p.words; i++)
+		if (!is_word(now.word[i].value, place->word[i].value, ids))
+			return false;
+	return true;
 }
 
-static bool has_stack(const struct sr_place_payload *p, bool readable)
+static bool has_sum(const struct sr_place_payload *p, bool readable, const struct sr_place_ids *ids)
 {
 	uint64_t bytes = p->stack_bytes;
 
-	return p->stack_sum == sum_stack(p->registers[REGISTER_SP], &bytes, readable);
+	return p->stack_sum == sum_stack(p->registers[REGISTER_SP], &bytes, readable, ids);
 }
 
-bool sr_place_is(const struct sr_place *place, bool readable, uint64_t heap_position, const char *vectors)
+/* Most loops hold no lock, and come by a million times. */
+static bool may_hold_lock(const struct sr_place_payload *p, bool readable, const struct sr_place_ids *ids)
+{
+	const uint32_t *half = (const uint32_t *)p->registers[REGISTER_SP];
+
+	for (size_t i = 0; readable && i < p->stack_bytes / sizeof(*half); i++)
+		if (half[i] == ids->real)
+			return true;
+	return !readable;
+}
+
+/* A program may also keep the id that gettid() has told it, which is the recorded one: then nothing is to be put there. */
+static bool has_stack(const struct sr_place_payload *p, bool readable, const struct sr_place_ids *ids)
+{
+	return has_sum(p, readable, NULL) || (may_hold_lock(p, readable, ids) && has_sum(p, readable, ids));
+}
+
+bool sr_place_is(const struct sr_place *place, bool readable, const struct sr_place_ids *ids, uint64_t heap_position,
+		 const char *vectors)
 {
 	const struct sr_place_payload *p = &place->p;
 
-	if (p->heap_position != heap_position || !(readable ? sr_place_has_words(place) : has_words(place)))
+	if (p->heap_position != heap_position || !(readable ? sr_place_has_words(place, ids) : has_words(place, ids)))
 		return false;
 	/* Nothing else matters to a loop that comes back to where it was. */
 	if (p->flags & SR_PLACE_SPIN)
 		return true;
-	return sr_place_sum_vectors(vectors, p->vectors) == p->vectors_sum && has_stack(p, readable);
+	return sr_place_sum_vectors(vectors, p->vectors) == p->vectors_sum && has_stack(p, readable, ids);
 }

@@ -28,6 +28,14 @@ struct sr_place {
 	struct sr_place_word word[SR_PLACE_SIGNAL_WORDS];
 };
 
+/*
+ * A thread's id, which libc keeps in the locks that the thread holds.  Who arrives with the one where the other one was recorded is
+ * there all the same.
+ */
+struct sr_place_ids {
+	uint32_t recorded, real;
+};
+
 /* How many bytes can be read from there, up to n. */
 size_t sr_place_read(void *to, uint64_t from, size_t n);
 
@@ -48,8 +56,9 @@ bool sr_place_is_readable(const struct sr_place *place);
 
 /* Is this thread at this place?  In general registers only (NO_VECTORS); the words must be readable. */
 bool sr_place_has_registers(const struct sr_place_payload *p, const uint64_t r[16]);
-bool sr_place_has_words(const struct sr_place *place);
+bool sr_place_has_words(const struct sr_place *place, const struct sr_place_ids *ids);
 /* All else.  readable: as sr_place_is_readable has said, without the kernel's help then. */
-bool sr_place_is(const struct sr_place *place, bool readable, uint64_t heap_position, const char *vectors);
+bool sr_place_is(const struct sr_place *place, bool readable, const struct sr_place_ids *ids, uint64_t heap_position,
+		 const char *vectors);
 
 #endif

@@ -250,7 +250,7 @@ def main():
         new_memory(tap, directory)
         unwatched(tap, directory)
         limited(tap, directory)
-        for what in "value", "protects", "locks":
+        for what in "value", "protects", "locks", "holds":
             alarmed(tap, directory, what)
     tap.finish()
 

@@ -2,11 +2,12 @@
 /*
  * alarmed.c: waits for a signal where the thread makes no call that is recorded.
  *
- *	alarmed value|protects|locks
+ *	alarmed value|protects|locks|holds
  *
  * value: behind a value of shared memory that a child stored, so that nothing of which a replay is told lies between its
  * load and the handler.  protects: in a loop of calls of mprotect, which are sections of the recorder's for most of the
- * time.  locks: in a loop with a mutex, whose owner has another id in a replay.
+ * time.  locks: in a loop with a mutex, whose owner has another id in a replay.  holds: while it has a mutex
+ * on its stack.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -68,6 +69,20 @@ static void locks(void)
 	}
 }
 
+static void holds(void)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	volatile unsigned long n = 0;
+
+	await_alarm(20000);
+	while (!alarmed) {
+		pthread_mutex_lock(&mutex);
+		for (int i = 0; i < 1000; i++)
+			n += n * 31 + (unsigned long)i;
+		pthread_mutex_unlock(&mutex);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	void *own = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -76,6 +91,8 @@ int main(int argc, char **argv)
 		protects(own);
 	else if (argc > 1 && !strcmp(argv[1], "locks"))
 		locks();
+	else if (argc > 1 && !strcmp(argv[1], "holds"))
+		holds();
 	else
 		value(own);
 	printf("%d\n", alarmed);
