@@ -159,6 +159,14 @@ void fault_string(ucontext_t *uc, const struct insn *insn);
 bool string_is_unregistered(const ucontext_t *uc, const struct insn *insn);
 void string_do_unregistered(ucontext_t *uc, const struct insn *insn);
 
+/*
+ * silent.c: within a call, the access at addr is done as if the page were open, and nothing is recorded.  False: it cannot be done
+ * in place.
+ */
+bool do_silently(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn, bool write);
+/* The same outside of a call, of an access that has no number. */
+bool do_unseen(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn, bool write);
+
 /* parts.c: an instruction that can_be_parted().  False: it cannot be done, and nothing has been done. */
 bool do_parts(ucontext_t *uc, const struct insn *insn);
 

@@ -10,47 +10,10 @@
 #include "shim/exposed/page/states.h"
 #include "shim/exposed/page/timer.h"
 #include "shim/exposed/probe/aside.h"
-#include "shim/exposed/probe/exchange.h"
-#include "shim/exposed/probe/executed.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/word.h"
 
 #define ERR_WRITE    2
-
-/* Within a call: the access is done as if the page were open, and nothing is recorded. */
-static bool do_silently(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn, bool write)
-{
-	if (insn->class == INSN_UNKNOWN)
-		return p->aliases && aside_shows((uintptr_t)uc->uc_mcontext.gregs[REG_RIP], addr & PAGE_MASK);
-	if (insn->class == INSN_STRING) {
-		fault_string(uc, insn);
-		return true;
-	}
-	if (!is_within(insn))
-		return can_be_parted(insn) && do_parts(uc, insn);
-	if (insn->class == INSN_EXCHANGE)
-		return exchange_do(uc, insn);
-	if (insn->class == INSN_WRITE)
-		return executed_store(uc, insn, UNSEEN);
-	if (insn->class == INSN_OPERAND)
-		return aside_begin(uc, insn, true);
-	if (write)
-		return store_alone(uc, p, insn);
-	load_alone(uc, p, insn);
-	return true;
-}
-
-/* The same outside of a call, of an access that has no number. */
-static bool do_unseen(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn, bool write)
-{
-	const bool silent = exposed_self.silent;
-	bool done;
-
-	exposed_self.silent = true;
-	done = do_silently(uc, addr, p, insn, write);
-	exposed_self.silent = silent;
-	return done;
-}
 
 /*
  * Another thread may just have released the page, which then faults no more.  A second fault of this kind in a row is
