@@ -188,7 +188,7 @@ struct sr_replay_fork {
 struct sr_replay_control {
 	uint64_t magic;
 	uint32_t version; /* SR_TRACE_VERSION */
-	uint32_t threads;
+	uint32_t threads; /* their numbers are below it */
 	uint32_t thread_at, thread_bytes; /* for debuggers: where thread[] is, and its stride */
 	_Atomic uint32_t awaits_debugger; /* waits (futex) until one, which has attached, clears it */
 	int32_t rings_fd;   /* the memfd with a ring for each recorded thread (logd/ring) */
@@ -263,7 +263,7 @@ static inline uint64_t sr_replay_calls(const struct sr_replay_control *c)
 {
 	uint64_t calls = 0;
 
-	for (int i = 0; i < SR_REPLAY_THREADS; i++) {
+	for (uint32_t i = 0; i < c->threads; i++) { /* the others' pages stay untouched */
 		uint64_t sn = atomic_load_explicit(&c->thread[i].calls, memory_order_relaxed);
 
 		calls += sn > c->sns_before ? sn - c->sns_before : 0;
