@@ -76,14 +76,18 @@ static bool is_early(const struct exposed_thread *t)
  * What a program has computed from what it saw, it has computed.  Only a thread that does nothing else than wait must
  * be shown what is new: one that has gone on since the last tick, and is where it was at an earlier tick (loops).
  * On a virtual machine, which may lose its processor, a tick may come as soon as the last one was over, with nothing
- * executed in between.  A thread that is still at the same place is therefore not one that waits.
+ * executed in between.  A thread that is still at the same place is therefore not one that waits: unless it is found there
+ * STILL_MAX times in a row, as each interrupt of a loop of a few instructions may find it at the same one.
  */
+#define STILL_MAX 6
+
 static bool is_waiting(struct exposed_thread *t, const ucontext_t *uc, bool moved, bool *loops)
 {
 	uint64_t registers = registers_of(uc);
 	uint32_t n = t->stalls++;
 
-	moved |= n && t->ticked[(n - 1) % STALLS_MAX] != registers;
+	t->still = n && t->ticked[(n - 1) % STALLS_MAX] == registers ? t->still + 1 : 0;
+	moved |= (n && !t->still) || t->still >= STILL_MAX;
 	for (uint32_t i = 0; moved && i < n && i < STALLS_MAX; i++)
 		if (t->ticked[i] == registers)
 			return *loops = true;

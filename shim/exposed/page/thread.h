@@ -77,6 +77,7 @@ struct exposed_thread {
 		uint8_t works, unlooked; /* see note_work() */
 	} polled; /* the last load that was a poll; when, as a number of accesses */
 	uint64_t ticked[STALLS_MAX]; /* a hash of the registers at each tick since the thread last did something */
+	uint32_t still; /* so many times in a row that was the same one */
 	uintptr_t stack_end; /* of the thread that exposes memory; 0: not known (mappings.c) */
 	uintptr_t strange_at, strange_pc; /* the last fault at a page that was not exposed */
 	uint64_t strange_pages_returned;      /* pages_returned at that time */
