@@ -26,7 +26,7 @@ def bars(tap, directory):
     """Each byte of a file is a record, so that the replay takes seconds."""
     trace = os.path.join(directory, "dd.srec")
     status, _, err = run([SREPLAY, "record", "--from-start", "-o", trace, "--", "dd", "if=/dev/urandom", "of=/dev/null", "bs=1",
-                          "count=500000", "status=none"], SECONDS)
+                          "count=250000", "status=none"], SECONDS)
     status, said = on("exec %s replay %s > /dev/null" % (SREPLAY, trace))
     tap.ok(status == 0 and re.search(BAR % "replaying", said) and re.search(r"\r\x1b\[Ksreplay: rank 0: .* exact\r\n$", said),
            "a replay has one, which is gone at the end", (err, said))

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import SREPLAY, Tap, run
+from harness import FULL, SREPLAY, Tap, run
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 SOFTDEV = os.path.join(HERE, "..", "..", "..", "ci", "softdev")
@@ -48,10 +48,11 @@ def main():
                "one race, at the line of both puts", "%s %s" % (recorded, loud))
         status, out, err = run([SOFTDEV, "--", SREPLAY, "confirm", "--race", "1", trace, "--"] + JOB + [program], SECONDS)
         tap.ok(b"race 1: confirmed" in out and b"effect of the order: result" in out, "... which comes in both orders", "%s %s %s" % (status, out, err))
-        trace = os.path.join(directory, "apart.srec")
-        recorded = record(trace, program, "apart")
-        loud, _ = find(trace)
-        tap.ok(recorded[0] == 0 and not loud, "puts to places of their own: none", "%s %s" % (recorded, loud))
+        if FULL:
+            trace = os.path.join(directory, "apart.srec")
+            recorded = record(trace, program, "apart")
+            loud, _ = find(trace)
+            tap.ok(recorded[0] == 0 and not loud, "puts to places of their own: none", "%s %s" % (recorded, loud))
         del os.environ["UCX_TLS"]
         trace = os.path.join(directory, "sharing.srec")
         recorded = record(trace, program)

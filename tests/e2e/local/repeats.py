@@ -18,7 +18,7 @@ import second_reader
 
 ROOT = os.path.realpath(BUILD)
 PROGRAM = os.path.join(ROOT, "tests", "programs", "repeats")
-SIZES, ROUNDS = (1000, 1024, 5000, 65536, 200000, 1500000), 9
+SIZES, ROUNDS = (1000, 1024, 5000, 65536, 200000, 1500000), 5
 SENT = sum(SIZES) * ROUNDS
 # "same" takes one message, "turns" three, "new" all; "byte" the blocks of 64 KiB that have changed, and in small rings all.
 DISTINCT = sum(SIZES) * (1 + 3 + ROUNDS)

@@ -20,7 +20,7 @@ PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "signals")
 COMPUTING = ("spins", "spins_on", "counts_till_flag", "counts_digests", "reads_counter", "allocates", "ticks", "maps_files", "many_kinds",
              "nested_computing", "jumps_from_loops",
              "rows", "rows_left", "rows_fast", "threads_till_told", "spins_in_made_code", "spins_in_writable_code")
-RANDOM_RUNS = 50 if FULL else 8
+RANDOM_RUNS = 50 if FULL else 3
 SECONDS = 30
 
 

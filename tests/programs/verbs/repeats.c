@@ -18,7 +18,7 @@
 #include "loopback_qp.h"
 
 #define MOST   1500000u
-#define ROUNDS 9u
+#define ROUNDS 5u
 
 enum pattern { SAME, TURNS, BYTE, NEW, PATTERNS };
 
