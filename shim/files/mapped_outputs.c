@@ -12,6 +12,7 @@
 #include "shim/core/order.h"
 #include "shim/core/run_token.h"
 #include "shim/core/thread.h"
+#include "shim/exposed/exposed.h"
 #include "shim/files/uncompared.h"
 #include "shim/memory/heap.h"
 
@@ -191,13 +192,32 @@ static bool put_run(uintptr_t at, uintptr_t end, struct room *room, void *site)
 {
 	for (size_t n; at < end; at += n) {
 		n = end - at < PIECE ? end - at : PIECE;
-		/* Behind the file's end there is nothing. */
 		n = copy(room->copy, (const void *)at, n);
-		if (!n)
-			return true;
+		if (!n) {
+			/* It is protected from the program, or behind the file's end. */
+			n = PAGE;
+			continue;
+		}
 		if (atomic_fetch_add(&compared, n) > BYTES_MAX)
 			return false;
 		put_piece(at, n, room->copy, site);
+	}
+	return true;
+}
+
+/*
+ * Pages into which peers write are left out: what they have written by now leaves the process as well, though the program has
+ * not seen it, and a replay cannot know it.
+ */
+static bool put_own(uintptr_t at, uintptr_t end, struct room *room, void *site)
+{
+	for (uintptr_t stop; at < end; at = stop) {
+		const bool exposed = sr_exposed_covers((void *)at, PAGE);
+
+		for (stop = at + PAGE; stop < end && sr_exposed_covers((void *)stop, PAGE) == exposed; stop += PAGE)
+			;
+		if (!exposed && !put_run(at, stop, room, site))
+			return false;
 	}
 	return true;
 }
@@ -215,12 +235,12 @@ static bool put_touched(int pagemap, const struct mapping *m, struct room *room,
 			return false;
 		for (size_t i = 0, run; i < n; i += run) {
 			run = run_of(page + i, n - i);
-			if (page[i] & PRESENT && !put_run(at + i * PAGE, at + (i + run) * PAGE, room, site))
+			if (page[i] & PRESENT && !put_own(at + i * PAGE, at + (i + run) * PAGE, room, site))
 				return false;
 		}
 		at += n * PAGE;
 	}
-	return true;
+	return !sr_exposed_touches((void *)m->begin, m->end - m->begin);
 }
 
 /* While others run, they may store there. */
