@@ -54,6 +54,7 @@ static void add(struct sr_candidates *s, const struct sr_group_write *w, uint64_
 	if (begin >= end || (w->kind != SR_GROUP_BYTES && !sr_group_is_open(w->kind)))
 		return;
 	of = writer_of(s, &w->origin);
+	s->more |= of && of->n == WRITES && !has_landed;
 	if (!of || of->n == WRITES || (has_landed && of->landed == AGAIN))
 		return;
 	of->w[of->n++] = x;
@@ -83,19 +84,20 @@ static bool begin(struct sr_candidates *s)
 	s->sequence = room->sequence;
 	s->part = UINT32_MAX;
 	s->writers = s->owns = 0;
-	s->seen = s->atomics = false;
+	s->seen = s->atomics = s->more = false;
 	return true;
 }
 
 bool sr_candidates_gather(struct sr_candidates *s)
 {
-	uint64_t number = sr_landed_writes_into(sr_page_down(s->v->addr)), from = s->v->addr % PAGE;
+	uint64_t number = s->last ? s->last : sr_landed_writes_into(sr_page_down(s->v->addr)), from = s->v->addr % PAGE;
 	const struct sr_page_link *l;
 	uint32_t old = 0, scanned = 0;
 
 	if (!begin(s))
 		return false;
-	for (; (l = sr_page_link(sr_landed_writes(), number)) && old < OLD && scanned < SR_LANDED_SCANNED; scanned++, number = l->before) {
+	for (; number >= s->first && (l = sr_page_link(sr_landed_writes(), number)) && old < OLD && scanned < SR_LANDED_SCANNED;
+	     scanned++, number = l->before) {
 		struct sr_group_write w;
 
 		if (l->from >= from + s->v->length || from >= l->end)

@@ -3,7 +3,8 @@
  * candidates.h: what a value in exposed memory may be, of which a trace has only a checksum (landed.h).
  *
  * A candidate is a cut of each writer's writes, in an order, over or under what the program has stored.  candidate_writers.c
- * gathers the writes, candidate_orders.c goes through cuts and orders, candidate_bytes.c says what they come to.
+ * gathers the writes, candidate_reached.c says from which of very many on, candidate_orders.c goes through cuts and orders,
+ * candidate_bytes.c says what they come to.
  * The lock of the exposed regions guards all of it.
  */
 #ifndef SHIM_REPLAY_GROUP_CANDIDATES_H
@@ -57,12 +58,14 @@ struct sr_candidates {
 	const uint8_t *before;	  /* ... over this; NULL: not known */
 	uint32_t most;		  /* candidates of a kind, at most */
 	bool by_queue;		  /* each queue pair is a writer */
+	uint64_t first, last;	  /* numbers of the writes that are gathered; last 0: all of them */
 
 	/* What was gathered. */
 	struct sr_writer *writer;
 	uint32_t writers;
 	struct sr_written *own; /* the program's own stores since the last value of this page, from the last one on */
 	uint32_t owns;
+	bool more;    /* there are earlier writes of which it is not known that they have landed */
 	bool queues;  /* not by_queue: a member has several */
 	bool atomics; /* there are open ones */
 	bool seen;    /* those before a write that is known to have landed are in its place already */
@@ -83,6 +86,8 @@ struct sr_candidates {
 
 /* Gathers the writes that the value may consist of.  False: no memory. */
 bool sr_candidates_gather(struct sr_candidates *s);
+/* Finds the first writes that may be new in the value, of more than can be gathered; they are what is gathered next.  False: it cannot. */
+bool sr_candidates_reached(struct sr_candidates *s);
 /* Has one the checksum?  With what had landed before, or without it, or some of it. */
 bool sr_candidates_try(struct sr_candidates *s, bool all_orders);
 /* May other orders than that of what members knew come to something else? */

@@ -93,7 +93,8 @@ static bool find_by_writers(struct sr_candidates *s)
 static bool find(struct sr_candidates *s)
 {
 	s->by_queue = s->queues = false;
-	if (find_by_writers(s))
+	s->first = s->last = 0;
+	if (find_by_writers(s) || (s->more && sr_candidates_reached(s) && find_by_writers(s)))
 		return true;
 	s->by_queue = s->queues;
 	return s->by_queue && find_by_writers(s);

@@ -222,6 +222,16 @@ def reregisters(tap, directory):
     tap.ok(not problem, "reregisters: threads deregister what peers have written; the ranks replay exactly", problem)
 
 
+def outruns(tap, directory):
+    """Who writes is thousands of writes ahead of whom it writes to; and what is left out is found by calls."""
+    for case in ("page", "file"):
+        trace, outputs, problem = record(directory, "outruns-" + case, 2, ["outruns", case], "--order")
+        left = sum(len(e["values"]) for e in records(trace, 0) if e.get("record") == "exposed" and any("data" not in v for v in e["values"]))
+        problem = problem or exact(directory, trace, outputs)
+        tap.ok(not problem and left, "outruns %s: %d values of a page that its writer goes on with; the ranks replay exactly" % (case, left), problem)
+        shutil.rmtree(trace)
+
+
 def overlaid(tap, directory):
     """By value, too: the record has of the results in one place the last one."""
     trace, outputs, problem = record(directory, "overlaid", 3, ["queues", "overlaid"], "--clocks")
@@ -571,6 +581,7 @@ def main():
         small = smaller(tap, directory)
         without_plan(tap, directory)
         reregisters(tap, directory)
+        outruns(tap, directory)
         overlaid(tap, directory)
         shared_queues(tap, directory)
         by_reads(tap, directory)
