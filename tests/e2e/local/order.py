@@ -222,6 +222,17 @@ def reregisters(tap, directory):
     tap.ok(not problem, "reregisters: threads deregister what peers have written; the ranks replay exactly", problem)
 
 
+def receives_where_peers_write(tap, directory):
+    """The shim reads no buffer of a receive there: its own loads fault, each into the kernel several times."""
+    trace, outputs, problem = record(directory, "exposed", 3, ["messages", "100", "4", "1", "1"], "--order")
+    calls = [i["calls_by_name"]["post_srq_recv"] for i in infos(trace)]
+    aside = [i["exposed"]["counters"]["exchanges"] for i in infos(trace)]
+    problem = problem or exact(directory, trace, outputs)
+    tap.ok(not problem and min(calls) > 200 and max(aside) < 20,
+           "messages into exposed memory: %d receives are posted, and %d instructions executed aside; the ranks replay exactly" % (min(calls), max(aside)), problem)
+    shutil.rmtree(trace)
+
+
 def outruns(tap, directory):
     """Who writes is thousands of writes ahead of whom it writes to; and what is left out is found by calls."""
     for case in ("page", "file"):
@@ -581,6 +592,7 @@ def main():
         small = smaller(tap, directory)
         without_plan(tap, directory)
         reregisters(tap, directory)
+        receives_where_peers_write(tap, directory)
         outruns(tap, directory)
         overlaid(tap, directory)
         shared_queues(tap, directory)

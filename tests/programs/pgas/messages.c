@@ -3,20 +3,23 @@
  * messages.c: ranks send each other messages (SEND) whose content depends on all that they have
  * received, in the order in which it came.
  *
- *   messages [ROUNDS [BUFFERS [SHARED]]]
+ *   messages [ROUNDS [BUFFERS [SHARED [EXPOSED]]]]
  *
  * In each round a rank sends a message to each other one, and receives one from each.  A message
  * begins with the number that the rest of it follows from.  Each rank also puts its number into
  * the next rank's memory, which that one looks at without waiting for it.  With several BUFFERS
  * to a peer (default 4) a message that comes early waits in one of them.  SHARED: the buffers of all peers are in one
- * shared receive queue.
+ * shared receive queue.  EXPOSED: the buffers lie in memory into which peers may write, and a
+ * second thread sleeps until the end, as with MPI.
  */
+#include <pthread.h>
 #include <string.h>
 
 #include "pgas/internal.h"
 
 #define MOST             4096
 #define PEER_BUFFERS_MAX 16
+#define BUFFER_BYTES_MAX ((size_t)PGAS_MAX_RANKS * (PEER_BUFFERS_MAX + 1) * MOST)
 
 struct message {
 	uint64_t number, round;
@@ -149,13 +152,18 @@ static void make_queue_pair(struct peer *p)
 		pgas_fail("cannot create a queue pair: %m");
 }
 
-static void set_up(bool shared)
+static size_t buffer_bytes(void)
+{
+	return (size_t)pgas.ranks * (size_t)(buffers + 1) * MOST;
+}
+
+static void set_up(bool shared, bool exposed)
 {
 	struct ibv_srq_init_attr attr = {.attr = {(uint32_t)(pgas.ranks * buffers), 1, 0}};
 	struct ibv_qp *qps[PGAS_MAX_RANKS];
-	char *memory = pgas_private((size_t)pgas.ranks * (size_t)(buffers + 1) * MOST);
+	char *memory = exposed ? pgas_shared(buffer_bytes()) : pgas_private(buffer_bytes());
 
-	mr = pgas.private.mr;
+	mr = exposed ? pgas.shared.mr : pgas.private.mr;
 	looked_at = pgas_shared(sizeof(*looked_at));
 	cq = ibv_create_cq(pgas.device, 1024, NULL, NULL, 0);
 	if (shared && !(srq = ibv_create_srq(pgas.pd, &attr)))
@@ -173,21 +181,48 @@ static void set_up(bool shared)
 	pgas_connect_more(qps);
 }
 
+static pthread_mutex_t until_end = PTHREAD_MUTEX_INITIALIZER;
+
+static void *sleep_until_end(void *unused)
+{
+	pthread_mutex_lock(&until_end);
+	pthread_mutex_unlock(&until_end);
+	return unused;
+}
+
+static void do_rounds(uint64_t rounds)
+{
+	pgas_barrier();
+	number = (uint64_t)pgas.rank + 1;
+	for (uint64_t round = 1; round <= rounds; round++)
+		do_round(round);
+	pgas_barrier();
+}
+
+static void do_rounds_beside_thread(uint64_t rounds)
+{
+	pthread_t thread;
+
+	pthread_mutex_lock(&until_end);
+	if (pthread_create(&thread, NULL, sleep_until_end, NULL))
+		pgas_fail("cannot create a thread");
+	do_rounds(rounds);
+	pthread_mutex_unlock(&until_end);
+	pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv)
 {
-	static const char usage[] = "messages [ROUNDS [BUFFERS [SHARED]]]";
+	static const char usage[] = "messages [ROUNDS [BUFFERS [SHARED [EXPOSED]]]]";
 	long rounds = pgas_argument(argc, argv, 1, 200, 1, usage);
+	bool exposed = pgas_argument(argc, argv, 4, 0, 0, usage);
 
 	buffers = (int)pgas_argument(argc, argv, 2, 4, 2, usage);
 	if (buffers > PEER_BUFFERS_MAX)
 		pgas_fail("%s", usage);
-	pgas_start(1 << 16, (size_t)PGAS_MAX_RANKS * (PEER_BUFFERS_MAX + 1) * MOST);
-	set_up(pgas_argument(argc, argv, 3, 0, 0, usage));
-	pgas_barrier();
-	number = (uint64_t)pgas.rank + 1;
-	for (long round = 1; round <= rounds; round++)
-		do_round((uint64_t)round);
-	pgas_barrier();
+	pgas_start((1 << 16) + BUFFER_BYTES_MAX, BUFFER_BYTES_MAX);
+	set_up(pgas_argument(argc, argv, 3, 0, 0, usage), exposed);
+	(exposed ? do_rounds_beside_thread : do_rounds)((uint64_t)rounds);
 	right = pgas_result(right, "rank %d: %ld rounds, %016llx", pgas.rank, rounds,
 			    (unsigned long long)number);
 	for (int i = 0; i < pgas.ranks; i++)
