@@ -2,16 +2,10 @@
 #include "logd/trace/elf_id.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <xxhash.h>
 
 #include "logd/base/hex.h"
-#include "logd/base/zeros.h"
 #include "logd/trace/file_io.h"
 
 /* No linker writes more notes, and no more program headers. */
@@ -84,86 +78,4 @@ bool elf_build_id(int fd, char *hex, size_t size)
 			return true;
 	}
 	return false;
-}
-
-#define BLOCK (256u << 10)
-
-/* Leaves a hole where there are zeros. */
-static int write_block(int to, const char *data, size_t n)
-{
-	if (is_zeros(data, n))
-		return lseek(to, (off_t)n, SEEK_CUR) < 0 ? -errno : 0;
-	return write_all(to, data, n);
-}
-
-static int hash_blocks(XXH3_state_t *state, char *data, int fd, int to, uint64_t *size)
-{
-	ssize_t n;
-	int err = 0;
-
-	while (!err && (n = pread(fd, data, BLOCK, (off_t)*size)) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		XXH3_64bits_update(state, data, (size_t)n);
-		*size += (uint64_t)n;
-		if (to >= 0)
-			err = write_block(to, data, (size_t)n);
-	}
-	if (!err && to >= 0 && ftruncate(to, (off_t)*size))
-		err = -errno;
-	return err;
-}
-
-int file_hash_copy(int fd, int to, char hex[17], uint64_t *size)
-{
-	XXH3_state_t *state = XXH3_createState();
-	void *data = malloc(BLOCK);
-	int err = -ENOMEM;
-
-	*size = 0;
-	if (state && data) {
-		XXH3_64bits_reset(state);
-		err = hash_blocks(state, data, fd, to, size);
-		snprintf(hex, 17, "%016llx", (unsigned long long)XXH3_64bits_digest(state));
-	}
-	XXH3_freeState(state);
-	free(data);
-	return err;
-}
-
-#define SAMPLES      64
-#define SAMPLE_BYTES (16u << 10)
-
-int file_sample(int fd, uint64_t size, char hex[17])
-{
-	XXH3_state_t *state = XXH3_createState();
-	unsigned char data[SAMPLE_BYTES];
-	int err = state && size >= SAMPLE_BYTES ? 0 : -ENOMEM;
-
-	if (!err)
-		XXH3_64bits_reset(state);
-	for (uint64_t i = 0; !err && i < SAMPLES; i++) {
-		/* In this order, without an overflow for any size of a file. */
-		uint64_t at = (size - SAMPLE_BYTES) / (SAMPLES - 1) * i;
-
-		if (i == SAMPLES - 1)
-			at = size - SAMPLE_BYTES;
-		if (read_fully(fd, data, SAMPLE_BYTES, at))
-			XXH3_64bits_update(state, data, SAMPLE_BYTES);
-		else
-			err = -EIO;
-	}
-	if (!err)
-		snprintf(hex, 17, "%016llx", (unsigned long long)XXH3_64bits_digest(state));
-	XXH3_freeState(state);
-	return err;
-}
-
-bool file_hash(int fd, char hex[17])
-{
-	uint64_t size;
-
-	return !file_hash_copy(fd, -1, hex, &size);
 }

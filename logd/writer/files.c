@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "logd/service/log.h"
-#include "logd/trace/elf_id.h"
+#include "logd/trace/file_hash.h"
 #include "logd/writer/file_lines.h"
 #include "logd/writer/held_inputs.h"
 

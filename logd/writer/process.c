@@ -15,6 +15,7 @@
 #include "logd/base/hex.h"
 #include "logd/service/proc.h"
 #include "logd/trace/elf_id.h"
+#include "logd/trace/file_hash.h"
 #include "logd/writer/layer_path.h"
 #include "logd/writer/trace_dir.h"
 

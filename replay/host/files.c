@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "logd/trace/elf_id.h"
+#include "logd/trace/file_hash.h"
 #include "replay/print/say.h"
 
 static const char *text_of(const json_t *file, const char *key)

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "logd/trace/elf_id.h"
+#include "logd/trace/file_hash.h"
 #include "logd/trace/read_trace.h"
 #include "replay/print/say.h"
 

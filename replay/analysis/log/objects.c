@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "logd/trace/elf_id.h"
+#include "logd/trace/file_hash.h"
 
 /* /proc/kcore has 128 TB. */
 #define OBJECT_MAX (8ll << 30)

@@ -213,6 +213,29 @@ def limited(tap, directory):
            "%s %s %s" % (status, out, said))
 
 
+# Another process has made the memory, with its size, and removes its name: as MPI's ranks do with a window that they share.
+WINDOW = """
+import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+os.unlink(sys.argv[1])
+window = mmap.mmap(fd, 3 << 30)
+window[2 << 30] += 7
+print(len(window), window[0], window[2 << 30])
+"""
+
+
+def window(tap, directory):
+    name = "/dev/shm/sreplay-window-%d" % os.getpid()
+    trace = os.path.join(directory, "window.srec")
+    with open(name, "w") as made:
+        os.truncate(made.fileno(), 3 << 30)
+    status, out, said = run([SREPLAY, "record", "--from-start", "-o", trace, "--", sys.executable, "-c", WINDOW, name], 60)
+    replayed, again, err = replay(trace, 0)
+    tap.ok((status, out, said, replayed, again) == (0, b"3221225472 0 7\n", "", 0, out) and "0 divergences: exact" in err,
+           "a window of several GiB, which another process has made, needs not be there in the replay",
+           "%s %s %s\n%s %s" % (status, out, said, replayed, err))
+
+
 def alarmed(tap, directory, what):
     bad = []
     for n in range(3 if FULL else 1):
@@ -250,6 +273,7 @@ def main():
         new_memory(tap, directory)
         unwatched(tap, directory)
         limited(tap, directory)
+        window(tap, directory)
         for what in "value", "protects", "locks", "holds":
             alarmed(tap, directory, what)
     tap.finish()

@@ -377,6 +377,30 @@ static void test_of_a_large_file_that_will_be_written_the_data_is_kept(void **st
 	json_decref(files);
 }
 
+/* Ranks meet in memory that has its size before it has any data: MPI's shared windows, of many GiB. */
+static void test_of_memory_that_processes_share_the_size_is_kept(void **state)
+{
+	const off_t size = 20ll << 30;
+	struct fixture *f = *state;
+	char shared[64], path[PATH_MAX];
+	json_t *files;
+	struct stat st;
+
+	snprintf(shared, sizeof(shared), "/dev/shm/sreplay-test-%d", getpid());
+	write_now(shared, "");
+	assert_int_equal(truncate(shared, size), 0);
+	start(f, false);
+	open_as_program(shared, O_RDWR);
+	unlink(shared);
+	files = noted(f);
+	assert_non_null(text_of(files, 0, "kept"));
+	snprintf(path, sizeof(path), "%s/%s", f->h.trace, text_of(files, 0, "kept"));
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, size);
+	assert_true(st.st_blocks * 512 <= 1 << 20);
+	json_decref(files);
+}
+
 static void test_a_killed_daemon_has_noted_that_there_was_a_file(void **state)
 {
 	struct fixture *f = *state;
@@ -456,6 +480,7 @@ int main(void)
 	    FILES_TEST(test_kept_content_is_in_the_trace),
 	    FILES_TEST(test_a_file_that_changes_before_it_is_hashed_is_told),
 	    FILES_TEST(test_of_a_large_file_that_will_be_written_the_data_is_kept),
+	    FILES_TEST(test_of_memory_that_processes_share_the_size_is_kept),
 	    FILES_TEST(test_a_killed_daemon_has_noted_that_there_was_a_file),
 	    FILES_TEST(test_damage_is_noticed_and_a_torn_line_is_not_damage),
 	};
