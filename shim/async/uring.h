@@ -20,13 +20,13 @@
 #ifndef SHIM_ASYNC_URING_H
 #define SHIM_ASYNC_URING_H
 
-#include <linux/io_uring.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
 #include "logd/base/compiler.h"
+#include "shim/async/uring_abi.h"
 #include "shim/core/uring_completion.h"
 
 struct sr_uring;
@@ -45,17 +45,17 @@ void sr_uring_drop(struct sr_uring *ring);
 
 /* How many may be submitted now; n: as many as the program says. */
 uint32_t sr_uring_pending(const struct sr_uring *ring, uint32_t n);
-const struct io_uring_sqe *sr_uring_request(const struct sr_uring *ring, uint32_t i);
+const struct sr_uring_sqe *sr_uring_request(const struct sr_uring *ring, uint32_t i);
 
 /*
  * Requests that open, remove or name files are made as the system calls that do the same, before the call that submits
  * them: all that the shim knows of these calls holds for them.  Returns the call's number, or -1 for another request.
  */
-long sr_uring_call(const struct io_uring_sqe *request, uint64_t a[6]);
+long sr_uring_call(const struct sr_uring_sqe *request, uint64_t a[6]);
 void sr_uring_made(struct sr_uring *ring, uint32_t i, long result);
 
 /* What a request says to be written: `one`, or the program's own list.  *n: 0 if it writes nothing, or no memory. */
-const struct iovec *sr_uring_written(const struct io_uring_sqe *request, struct iovec *one, size_t *n);
+const struct iovec *sr_uring_written(const struct sr_uring_sqe *request, struct iovec *one, size_t *n);
 
 /* -------------------------------------------------------------- completions */
 

@@ -40,7 +40,7 @@ static bool set_buffer(struct sr_uring_group *g, uint16_t number, uint64_t addr,
 }
 
 /* off: the first one's number.  There are as many as `fd` says, one behind the other. */
-bool sr_uring_provide(struct sr_uring *ring, const struct io_uring_sqe *r)
+bool sr_uring_provide(struct sr_uring *ring, const struct sr_uring_sqe *r)
 {
 	struct sr_uring_group *g = group_of(ring, r->buf_group);
 
@@ -52,7 +52,7 @@ bool sr_uring_provide(struct sr_uring *ring, const struct io_uring_sqe *r)
 	return g;
 }
 
-bool sr_uring_add_buffer_ring(struct sr_uring *ring, const struct io_uring_buf_reg *registered)
+bool sr_uring_add_buffer_ring(struct sr_uring *ring, const struct sr_uring_buf_reg *registered)
 {
 	struct sr_uring_group *g;
 
@@ -60,7 +60,7 @@ bool sr_uring_add_buffer_ring(struct sr_uring *ring, const struct io_uring_buf_r
 	g = add_group(ring, registered->bgid);
 	if (!g)
 		return false;
-	g->ring = (struct io_uring_buf_ring *)registered->ring_addr;
+	g->ring = (struct sr_uring_buf *)registered->ring_addr;
 	g->entries = registered->ring_entries;
 	return true;
 }
@@ -85,10 +85,10 @@ void sr_uring_free_groups(struct sr_uring *ring)
 static void find(struct sr_uring_group *g)
 {
 	/* The kernel holds its pages; the program may have unmapped them. */
-	if (!g->ring || !sr_is_readable(g->ring, g->entries * sizeof(struct io_uring_buf)))
+	if (!g->ring || !sr_is_readable(g->ring, g->entries * sizeof(struct sr_uring_buf)))
 		return;
 	for (uint16_t end = atomic_load_explicit((_Atomic uint16_t *)&g->ring->tail, memory_order_acquire); g->seen != end; g->seen++) {
-		const struct io_uring_buf *b = &g->ring->bufs[g->seen & (g->entries - 1)];
+		const struct sr_uring_buf *b = &g->ring[g->seen & (g->entries - 1)];
 
 		set_buffer(g, b->bid, b->addr, b->len);
 	}
@@ -102,8 +102,8 @@ void sr_uring_find_provided(struct sr_uring *ring)
 
 const struct iovec *sr_uring_chosen(const struct sr_uring *ring, const struct sr_uring_flight *f, uint32_t flags)
 {
-	const struct sr_uring_group *g = f->chooses && flags & IORING_CQE_F_BUFFER ? group_of(ring, f->group) : NULL;
-	uint32_t number = flags >> IORING_CQE_BUFFER_SHIFT;
+	const struct sr_uring_group *g = f->chooses && flags & SR_URING_CQE_F_BUFFER ? group_of(ring, f->group) : NULL;
+	uint32_t number = flags >> SR_URING_CQE_BUFFER_SHIFT;
 
 	return g && number < g->room ? &g->buffers[number] : NULL;
 }

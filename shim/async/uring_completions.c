@@ -26,9 +26,9 @@ static void give(struct sr_uring *ring, const struct sr_uring_completion *c)
 	uint32_t tail = sr_uring_load(&ring->program, at);
 
 	sr_uring_completions(ring, &ring->program)[tail & (ring->params.cq_entries - 1)] =
-	    (struct io_uring_cqe){.user_data = c->user_data, .res = c->result, .flags = c->flags};
+	    (struct sr_uring_cqe){.user_data = c->user_data, .res = c->result, .flags = c->flags};
 	sr_uring_store(&ring->program, at, tail + 1);
-	if (!(c->flags & IORING_CQE_F_MORE) && c->request != SR_URING_FOREIGN)
+	if (!(c->flags & SR_URING_CQE_F_MORE) && c->request != SR_URING_FOREIGN)
 		ring->under_way--;
 	sr_uring_show_under_way(ring);
 }
@@ -62,7 +62,7 @@ static bool is_open(int fd)
 	return sr_syscall(SYS_fcntl, fd, F_GETFD, 0, 0, 0, 0) >= 0;
 }
 
-static void end_request(struct sr_uring *ring, struct sr_uring_flight *f, const struct io_uring_cqe *from, struct sr_uring_completion *c)
+static void end_request(struct sr_uring *ring, struct sr_uring_flight *f, const struct sr_uring_cqe *from, struct sr_uring_completion *c)
 {
 	*c = (struct sr_uring_completion){
 	    .ring = ring->fd,
@@ -79,12 +79,12 @@ static void end_request(struct sr_uring *ring, struct sr_uring_flight *f, const 
 	sr_uring_land(ring, f, c->result, c->flags);
 	if (f->effect == SR_URING_PASSED && c->result >= 0)
 		sr_passed_fds(f->of_program, sr_fd_capture);
-	if (!(from->flags & IORING_CQE_F_MORE))
+	if (!(from->flags & SR_URING_CQE_F_MORE))
 		sr_uring_forget(ring, f);
 }
 
 /* False: there is no memory, or its file is being copied, and the completion stays where it is. */
-static bool take(struct sr_uring *ring, const struct io_uring_cqe *from)
+static bool take(struct sr_uring *ring, const struct sr_uring_cqe *from)
 {
 	struct sr_uring_flight *f = sr_uring_flight_named(from->user_data);
 	struct sr_uring_completion *c = f && !sr_uring_may_take(f) ? NULL : sr_uring_new_arrival();
@@ -146,14 +146,14 @@ bool sr_uring_is_own(const struct sr_uring *ring)
 /* What another process, with which this one shares the ring since a fork, has given to the program. */
 static void list_others(struct sr_uring *ring)
 {
-	const struct io_uring_cqe *cqes = sr_uring_completions(ring, &ring->program);
+	const struct sr_uring_cqe *cqes = sr_uring_completions(ring, &ring->program);
 	uint32_t head = sr_uring_load(&ring->program, ring->params.cq_off.head), end = sr_uring_load(&ring->program, ring->params.cq_off.tail);
 
 	/* It may have been a request of this process's: where that has written is not known. */
 	if (ring->given != end && ring->under_way > 0)
 		sr_output_is_uncompared(SR_UNCOMPARED_CALL);
 	for (; ring->given != end; ring->given++) {
-		const struct io_uring_cqe *from = &cqes[ring->given & (ring->params.cq_entries - 1)];
+		const struct sr_uring_cqe *from = &cqes[ring->given & (ring->params.cq_entries - 1)];
 		struct sr_uring_completion *c = sr_uring_new_arrival();
 
 		if (!c)
@@ -172,8 +172,8 @@ static void list_others(struct sr_uring *ring)
 static void harvest(void *of, void *argument)
 {
 	struct sr_uring *ring = of;
-	const struct io_cqring_offsets *at = &ring->params.cq_off;
-	const struct io_uring_cqe *from = sr_uring_completions(ring, &ring->kernel);
+	const struct sr_uring_cq_offsets *at = &ring->params.cq_off;
+	const struct sr_uring_cqe *from = sr_uring_completions(ring, &ring->kernel);
 	uint32_t end;
 
 	if (!sr_uring_is_own(ring))

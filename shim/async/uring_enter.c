@@ -26,7 +26,7 @@ static uint32_t place_of(const struct sr_uring *ring, uint32_t i)
 
 uint32_t sr_uring_pending(const struct sr_uring *ring, uint32_t n)
 {
-	const struct io_sqring_offsets *at = &ring->params.sq_off;
+	const struct sr_uring_sq_offsets *at = &ring->params.sq_off;
 	const uint32_t *indices = sr_uring_indices(ring, &ring->program);
 	uint32_t there = sr_uring_load(&ring->program, at->tail) - sr_uring_load(&ring->program, at->head), count = 0;
 
@@ -37,7 +37,7 @@ uint32_t sr_uring_pending(const struct sr_uring *ring, uint32_t n)
 	return count;
 }
 
-const struct io_uring_sqe *sr_uring_request(const struct sr_uring *ring, uint32_t i)
+const struct sr_uring_sqe *sr_uring_request(const struct sr_uring *ring, uint32_t i)
 {
 	return &ring->program.requests[sr_uring_indices(ring, &ring->program)[place_of(ring, i)]];
 }
@@ -50,9 +50,9 @@ void sr_uring_made(struct sr_uring *ring, uint32_t i, long result)
 void sr_uring_show_under_way(struct sr_uring *ring)
 {
 	const uint32_t flags = ring->params.sq_off.flags;
-	uint32_t now = sr_uring_load(&ring->program, flags) & ~IORING_SQ_TASKRUN;
+	uint32_t now = sr_uring_load(&ring->program, flags) & ~SR_URING_SQ_TASKRUN;
 
-	sr_uring_store(&ring->program, flags, sr_uring_is_awaited(ring) ? now | IORING_SQ_TASKRUN : now);
+	sr_uring_store(&ring->program, flags, sr_uring_is_awaited(ring) ? now | SR_URING_SQ_TASKRUN : now);
 }
 
 /* The kernel has taken so many. */
@@ -61,10 +61,10 @@ static void advance(struct sr_uring *ring, uint32_t taken)
 	const uint32_t head = ring->params.sq_off.head;
 
 	for (uint32_t i = 0; i < taken; i++) {
-		const struct io_uring_sqe *r = sr_uring_request(ring, i);
+		const struct sr_uring_sqe *r = sr_uring_request(ring, i);
 
 		sr_uring_has_submitted(ring, r);
-		if (!(r->flags & IOSQE_CQE_SKIP_SUCCESS))
+		if (!(r->flags & SR_URING_SQE_CQE_SKIP_SUCCESS))
 			ring->under_way++;
 	}
 	sr_uring_store(&ring->program, head, sr_uring_load(&ring->program, head) + taken);
@@ -77,7 +77,7 @@ static void advance(struct sr_uring *ring, uint32_t taken)
 /* Returns how many the kernel can be offered. */
 static uint32_t offer(struct sr_uring *ring, uint32_t n, struct sr_uring_flight **flights)
 {
-	const struct io_sqring_offsets *at = &ring->params.sq_off;
+	const struct sr_uring_sq_offsets *at = &ring->params.sq_off;
 	uint32_t *indices = sr_uring_indices(ring, &ring->kernel);
 	uint32_t tail = sr_uring_load(&ring->kernel, at->head), place, i;
 
@@ -96,7 +96,7 @@ static uint32_t offer(struct sr_uring *ring, uint32_t n, struct sr_uring_flight 
 /* The kernel has not taken the last ones. */
 static void withdraw(struct sr_uring *ring, struct sr_uring_flight **flights, uint32_t taken, uint32_t n)
 {
-	const struct io_sqring_offsets *at = &ring->params.sq_off;
+	const struct sr_uring_sq_offsets *at = &ring->params.sq_off;
 
 	sr_uring_store(&ring->kernel, at->tail, sr_uring_load(&ring->kernel, at->head));
 	for (uint32_t i = taken; i < n; i++)
@@ -114,8 +114,8 @@ static long submit_offered(struct sr_uring *ring, uint32_t n)
 		return sr_syscall(SYS_io_uring_enter, ring->fd, n, 0, 0, 0, 0);
 	sr_regions_pin_none(&pinned);
 	for (uint32_t i = 0; i < n; i++) {
-		const struct io_uring_sqe *r = &ring->kernel.requests[place_of(ring, i)];
-		bool is_list = r->opcode == IORING_OP_READV || r->opcode == IORING_OP_WRITEV;
+		const struct sr_uring_sqe *r = &ring->kernel.requests[place_of(ring, i)];
+		bool is_list = r->opcode == SR_URING_OP_READV || r->opcode == SR_URING_OP_WRITEV;
 
 		sr_regions_pin_more(&pinned, (const void *)r->addr, is_list ? r->len * sizeof(struct iovec) : sizeof(struct msghdr));
 	}
@@ -171,18 +171,18 @@ static uint64_t enter_in_section(const uint64_t *a)
 /* May the call wait?  If not, its end is ordered before it is made. */
 static bool waits(const uint64_t *a)
 {
-	return (uint32_t)a[3] & IORING_ENTER_GETEVENTS && a[2];
+	return (uint32_t)a[3] & SR_URING_ENTER_GETEVENTS && a[2];
 }
 
 /* The wait's mask must leave the signals open that the shim needs (signals.h). */
 static uint64_t wait_for_completions(const struct sr_call_desc *d, const uint64_t *a, uint32_t flags)
 {
-	uint64_t words[] = {a[0], 0, a[2], flags & ~(IORING_ENTER_SQ_WAKEUP | IORING_ENTER_SQ_WAIT), a[4], a[5]};
-	struct io_uring_getevents_arg argument;
+	uint64_t words[] = {a[0], 0, a[2], flags & ~(SR_URING_ENTER_SQ_WAKEUP | SR_URING_ENTER_SQ_WAIT), a[4], a[5]};
+	struct sr_uring_getevents_arg argument;
 	sigset_t copy;
 	uint64_t *mask = &words[4];
 
-	if (flags & IORING_ENTER_EXT_ARG && words[5] == sizeof(argument) && sr_is_readable((const void *)words[4], sizeof(argument))) {
+	if (flags & SR_URING_ENTER_EXT_ARG && words[5] == sizeof(argument) && sr_is_readable((const void *)words[4], sizeof(argument))) {
 		memcpy(&argument, (const void *)words[4], sizeof(argument));
 		words[4] = (uintptr_t)&argument;
 		mask = (uint64_t *)&argument.sigmask;
@@ -212,7 +212,7 @@ uint64_t sr_invoke_io_uring_enter(const struct sr_call_desc *d, uint64_t *a)
 
 	if (!ring)
 		return enter_unknown(d, a);
-	if (flags & ~(IORING_ENTER_GETEVENTS | IORING_ENTER_SQ_WAKEUP | IORING_ENTER_SQ_WAIT | IORING_ENTER_EXT_ARG)) {
+	if (flags & ~(SR_URING_ENTER_GETEVENTS | SR_URING_ENTER_SQ_WAKEUP | SR_URING_ENTER_SQ_WAIT | SR_URING_ENTER_EXT_ARG)) {
 		errno = EINVAL;
 		return (uint64_t)-1;
 	}
@@ -225,7 +225,7 @@ uint64_t sr_invoke_io_uring_enter(const struct sr_call_desc *d, uint64_t *a)
 	else if (wanted)
 		taken = submit(ring, wanted);
 	/* As the kernel does: it waits only if it has taken all, and says how many these are. */
-	if (taken == (long)wanted && (flags & IORING_ENTER_GETEVENTS || !wanted)) {
+	if (taken == (long)wanted && (flags & SR_URING_ENTER_GETEVENTS || !wanted)) {
 		result = wait_for_completions(d, a, flags);
 		error = errno;
 	}

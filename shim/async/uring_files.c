@@ -25,16 +25,16 @@
 #define WAIT_MS 200
 #define NAP_NS	50000
 
-bool sr_uring_writes_file(const struct io_uring_sqe *r)
+bool sr_uring_writes_file(const struct sr_uring_sqe *r)
 {
-	return r->opcode == IORING_OP_WRITE || r->opcode == IORING_OP_WRITEV || r->opcode == IORING_OP_WRITE_FIXED;
+	return r->opcode == SR_URING_OP_WRITE || r->opcode == SR_URING_OP_WRITEV || r->opcode == SR_URING_OP_WRITE_FIXED;
 }
 
 /* The kernel has written a completion that no thread has carried to the program. */
 static bool has_landed(const struct sr_uring *ring, const struct sr_uring_flight *f)
 {
 	const uint32_t tail = ring->params.cq_off.tail, end = sr_uring_load(&ring->kernel, tail);
-	const struct io_uring_cqe *from = sr_uring_completions(ring, &ring->kernel);
+	const struct sr_uring_cqe *from = sr_uring_completions(ring, &ring->kernel);
 
 	for (uint32_t i = sr_uring_load(&ring->program, tail); (int32_t)(end - i) > 0; i++)
 		if (from[i & (ring->params.cq_entries - 1)].user_data == f->name)
@@ -59,8 +59,8 @@ static bool is_to(const struct sr_uring_flight *f, const struct awaited *a)
 /* Such a ring shows completions only to a thread that asks. */
 static void ask(const struct sr_uring *ring)
 {
-	if (ring->params.flags & IORING_SETUP_DEFER_TASKRUN)
-		sr_syscall(SYS_io_uring_enter, ring->fd, 0, 0, IORING_ENTER_GETEVENTS, 0, 0);
+	if (ring->params.flags & SR_URING_SETUP_DEFER_TASKRUN)
+		sr_syscall(SYS_io_uring_enter, ring->fd, 0, 0, SR_URING_ENTER_GETEVENTS, 0, 0);
 }
 
 static void look(void *of, void *argument)
@@ -143,7 +143,7 @@ void sr_uring_listen_to_copies(void)
 	sr_async_listen(&listener);
 }
 
-void sr_uring_find_file(struct sr_uring *ring, struct sr_uring_flight *f, const struct io_uring_sqe *r)
+void sr_uring_find_file(struct sr_uring *ring, struct sr_uring_flight *f, const struct sr_uring_sqe *r)
 {
 	struct stat st;
 

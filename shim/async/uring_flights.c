@@ -38,7 +38,7 @@ static void add_of_message(struct sr_uring_flight *f, struct msghdr *m)
 	add(f, &m->msg_controllen, sizeof(m->msg_controllen) + sizeof(m->msg_flags));
 }
 
-static void add_of_accept(struct sr_uring_flight *f, const struct io_uring_sqe *r)
+static void add_of_accept(struct sr_uring_flight *f, const struct sr_uring_sqe *r)
 {
 	socklen_t *length = (socklen_t *)r->addr2;
 
@@ -77,7 +77,7 @@ static void scatter(const struct sr_uring_flight *f, size_t bytes)
 }
 
 /* The kernel is given one piece, the copy, whatever the program's request has. */
-static bool give_copy(struct sr_uring_flight *f, const struct io_uring_sqe *r, struct io_uring_sqe *kernels)
+static bool give_copy(struct sr_uring_flight *f, const struct sr_uring_sqe *r, struct sr_uring_sqe *kernels)
 {
 	size_t bytes = sr_iov_bytes(f->pieces, f->n);
 	/* Behind the copy there is what lists it. */
@@ -161,14 +161,14 @@ uint64_t sr_uring_name_of(const struct sr_uring *ring, uint64_t user_data)
 /* ------------------------------------------------------------------ flights */
 
 /* One with many completions puts all that comes into the buffers. */
-static bool can_pass(const struct io_uring_sqe *r)
+static bool can_pass(const struct sr_uring_sqe *r)
 {
 	const struct msghdr *m = sr_uring_message(r);
 
-	return m && m->msg_controllen && !(r->ioprio & IORING_RECV_MULTISHOT);
+	return m && m->msg_controllen && !(r->ioprio & SR_URING_RECV_MULTISHOT);
 }
 
-static enum sr_uring_effect effect_of(const struct io_uring_sqe *r)
+static enum sr_uring_effect effect_of(const struct sr_uring_sqe *r)
 {
 	switch (sr_uring_does(r->opcode)) {
 	case SR_URING_ACCEPTS:
@@ -187,13 +187,13 @@ static enum sr_uring_effect effect_of(const struct io_uring_sqe *r)
 }
 
 /* The kernel chooses where it registers descriptors, and writes that in their place. */
-static bool chooses_places(const struct io_uring_sqe *r)
+static bool chooses_places(const struct sr_uring_sqe *r)
 {
-	return sr_uring_does(r->opcode) == SR_URING_UPDATES && (uint32_t)r->off == IORING_FILE_INDEX_ALLOC;
+	return sr_uring_does(r->opcode) == SR_URING_UPDATES && (uint32_t)r->off == SR_URING_FILE_INDEX_ALLOC;
 }
 
 /* The program may use the request and its lists again as soon as the kernel has taken it. */
-static struct sr_uring_flight *new_flight(const struct sr_uring *ring, const struct io_uring_sqe *r)
+static struct sr_uring_flight *new_flight(const struct sr_uring *ring, const struct sr_uring_sqe *r)
 {
 	struct iovec one;
 	size_t n;
@@ -206,14 +206,14 @@ static struct sr_uring_flight *new_flight(const struct sr_uring *ring, const str
 	f->kept = -1;
 	f->effect = effect_of(r);
 	f->fd = sr_uring_file(ring, r);
-	f->is_silent = r->flags & IOSQE_CQE_SKIP_SUCCESS;
-	f->chooses = r->flags & IOSQE_BUFFER_SELECT;
+	f->is_silent = r->flags & SR_URING_SQE_CQE_SKIP_SUCCESS;
+	f->chooses = r->flags & SR_URING_SQE_BUFFER_SELECT;
 	f->group = r->buf_group;
 	f->pieces = (struct iovec *)(f + 1);
 	f->n = f->chooses ? 0 : n;
 	if (f->n)
 		memcpy(f->pieces, pieces, n * sizeof(one));
-	if (sr_uring_does(r->opcode) == SR_URING_READS_MESSAGE && sr_uring_message(r) && !(r->ioprio & IORING_RECV_MULTISHOT)) {
+	if (sr_uring_does(r->opcode) == SR_URING_READS_MESSAGE && sr_uring_message(r) && !(r->ioprio & SR_URING_RECV_MULTISHOT)) {
 		f->of_program = (struct msghdr *)r->addr;
 		add_of_message(f, f->of_program);
 	}
@@ -233,40 +233,40 @@ static void join(struct sr_uring *ring, struct sr_uring_flight *f)
 	ring->flights = f;
 }
 
-static struct io_uring_sqe instead(const struct io_uring_sqe *r, uint8_t opcode)
+static struct sr_uring_sqe instead(const struct sr_uring_sqe *r, uint8_t opcode)
 {
-	const uint8_t kept = IOSQE_IO_DRAIN | IOSQE_IO_LINK | IOSQE_IO_HARDLINK | IOSQE_CQE_SKIP_SUCCESS;
+	const uint8_t kept = SR_URING_SQE_IO_DRAIN | SR_URING_SQE_IO_LINK | SR_URING_SQE_IO_HARDLINK | SR_URING_SQE_CQE_SKIP_SUCCESS;
 
-	return (struct io_uring_sqe){.opcode = opcode, .flags = r->flags & kept, .user_data = r->user_data};
+	return (struct sr_uring_sqe){.opcode = opcode, .flags = r->flags & kept, .user_data = r->user_data};
 }
 
 /* Buffers that the kernel keeps: it could not fill them. */
-static bool provides_exposed(const struct io_uring_sqe *r)
+static bool provides_exposed(const struct sr_uring_sqe *r)
 {
-	return sr_regions_on && r->opcode == IORING_OP_PROVIDE_BUFFERS &&
+	return sr_regions_on && r->opcode == SR_URING_OP_PROVIDE_BUFFERS &&
 	       sr_exposed_touches((const void *)r->addr, (size_t)r->len * (uint32_t)r->fd);
 }
 
 /* A replay moves no bytes, so these must come from a descriptor that the trace has, or from a place in a file. */
-static bool moves_position(const struct sr_uring *ring, const struct io_uring_sqe *r)
+static bool moves_position(const struct sr_uring *ring, const struct sr_uring_sqe *r)
 {
 	if (sr_uring_does(r->opcode) != SR_URING_MOVES_BYTES)
 		return false;
 	if (!sr_fd_captured(sr_uring_file(ring, r)))
 		return true;
-	return r->splice_off_in == (uint64_t)-1 && !(r->splice_flags & SPLICE_F_FD_IN_FIXED) && !sr_fd_captured(r->splice_fd_in);
+	return r->splice_off_in == (uint64_t)-1 && !(r->splice_flags & SR_URING_SPLICE_FD_IN_FIXED) && !sr_fd_captured(r->splice_fd_in);
 }
 
 /* The kernel's request, but for its memory and its name. */
-static struct io_uring_sqe kernels_request(struct sr_uring *ring, const struct io_uring_sqe *r, bool is_call, int32_t result)
+static struct sr_uring_sqe kernels_request(struct sr_uring *ring, const struct sr_uring_sqe *r, bool is_call, int32_t result)
 {
-	struct io_uring_sqe kernels = *r;
+	struct sr_uring_sqe kernels = *r;
 
 	/* One that fails ends the requests that are linked with it. */
 	if (!sr_uring_is_known(r) || (is_call && result < 0) || provides_exposed(r) || moves_position(ring, r))
 		return instead(r, UNKNOWN_OPERATION);
 	if (is_call)
-		return instead(r, IORING_OP_NOP);
+		return instead(r, SR_URING_OP_NOP);
 	if (sr_uring_does(r->opcode) == SR_URING_CANCELS)
 		kernels.addr = sr_uring_name_of(ring, r->addr);
 	else if (sr_uring_does(r->opcode) == SR_URING_MOVES_BYTES)
@@ -275,20 +275,20 @@ static struct io_uring_sqe kernels_request(struct sr_uring *ring, const struct i
 }
 
 /* Nothing is known of its end if it succeeds, and nothing needs to be. */
-static bool needs_no_flight(const struct io_uring_sqe *kernels)
+static bool needs_no_flight(const struct sr_uring_sqe *kernels)
 {
-	return kernels->flags & IOSQE_CQE_SKIP_SUCCESS && kernels->opcode != UNKNOWN_OPERATION &&
-	       (kernels->opcode != IORING_OP_CLOSE || kernels->file_index);
+	return kernels->flags & SR_URING_SQE_CQE_SKIP_SUCCESS && kernels->opcode != UNKNOWN_OPERATION &&
+	       (kernels->opcode != SR_URING_OP_CLOSE || kernels->file_index);
 }
 
 /* The kernel has the memory's pages already. */
-static bool is_registered(const struct io_uring_sqe *r)
+static bool is_registered(const struct sr_uring_sqe *r)
 {
-	return r->opcode == IORING_OP_READ_FIXED || r->opcode == IORING_OP_WRITE_FIXED ||
-	       (sr_uring_is_message(r) && r->ioprio & IORING_RECVSEND_FIXED_BUF);
+	return r->opcode == SR_URING_OP_READ_FIXED || r->opcode == SR_URING_OP_WRITE_FIXED ||
+	       (sr_uring_is_message(r) && r->ioprio & SR_URING_RECVSEND_FIXED_BUF);
 }
 
-bool sr_uring_take_off(struct sr_uring *ring, const struct io_uring_sqe *r, int32_t result, struct io_uring_sqe *kernels,
+bool sr_uring_take_off(struct sr_uring *ring, const struct sr_uring_sqe *r, int32_t result, struct sr_uring_sqe *kernels,
 		       struct sr_uring_flight **flight)
 {
 	const bool is_call = sr_uring_is_call(r);
@@ -323,7 +323,7 @@ bool sr_uring_take_off(struct sr_uring *ring, const struct io_uring_sqe *r, int3
 	return true;
 }
 
-void sr_uring_has_submitted(struct sr_uring *ring, const struct io_uring_sqe *r)
+void sr_uring_has_submitted(struct sr_uring *ring, const struct sr_uring_sqe *r)
 {
 	struct sr_uring *other;
 	const int32_t none = -1;
@@ -359,17 +359,17 @@ static void write_again(const struct sr_uring_flight *f, size_t bytes)
 	sr_pieces_write_again(f->kept >= 0 ? f->kept : f->fd, f->pieces, f->n, bytes, f->offset, f->output_flags);
 }
 
-static void expect_read(const struct io_uring_sqe *r)
+static void expect_read(const struct sr_uring_sqe *r)
 {
 	struct iovec one;
 	size_t n;
 	const struct iovec *pieces = sr_uring_pieces(r, &one, &n);
 
-	if (sr_uring_is_known(r) && !sr_uring_writes(r) && !(r->flags & IOSQE_BUFFER_SELECT))
+	if (sr_uring_is_known(r) && !sr_uring_writes(r) && !(r->flags & SR_URING_SQE_BUFFER_SELECT))
 		sr_pieces_expect(pieces, n);
 }
 
-void sr_uring_note(struct sr_uring *ring, const struct io_uring_sqe *r, uint32_t number)
+void sr_uring_note(struct sr_uring *ring, const struct sr_uring_sqe *r, uint32_t number)
 {
 	bool to_file = sr_uring_writes_file(r);
 	bool is_noted = sr_uring_is_known(r) && (to_file || effect_of(r) == SR_URING_PASSED);
@@ -411,7 +411,7 @@ void sr_uring_do_again(struct sr_uring *ring, struct sr_uring_flight *f, const s
 		write_again(f, (size_t)c->result);
 	if (c->effect == SR_URING_PASSED && c->result >= 0)
 		sr_passed_fds(f->of_program, sr_fd_hold);
-	if (!(c->flags & IORING_CQE_F_MORE))
+	if (!(c->flags & SR_URING_CQE_F_MORE))
 		sr_uring_forget(ring, f);
 }
 

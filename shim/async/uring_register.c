@@ -14,27 +14,27 @@
 static bool is_known(unsigned int opcode)
 {
 	switch (opcode) {
-	case IORING_REGISTER_BUFFERS:
-	case IORING_UNREGISTER_BUFFERS:
-	case IORING_REGISTER_FILES:
-	case IORING_UNREGISTER_FILES:
-	case IORING_REGISTER_EVENTFD:
-	case IORING_UNREGISTER_EVENTFD:
-	case IORING_REGISTER_FILES_UPDATE:
-	case IORING_REGISTER_FILES2:
-	case IORING_REGISTER_FILES_UPDATE2:
-	case IORING_REGISTER_FILE_ALLOC_RANGE:
-	case IORING_REGISTER_BUFFERS2:
-	case IORING_REGISTER_BUFFERS_UPDATE:
-	case IORING_REGISTER_PBUF_RING:
-	case IORING_UNREGISTER_PBUF_RING:
-	case IORING_REGISTER_SYNC_CANCEL:
-	case IORING_REGISTER_EVENTFD_ASYNC:
-	case IORING_REGISTER_PROBE:
-	case IORING_REGISTER_ENABLE_RINGS:
-	case IORING_REGISTER_IOWQ_AFF:
-	case IORING_UNREGISTER_IOWQ_AFF:
-	case IORING_REGISTER_IOWQ_MAX_WORKERS:
+	case SR_URING_REGISTER_BUFFERS:
+	case SR_URING_UNREGISTER_BUFFERS:
+	case SR_URING_REGISTER_FILES:
+	case SR_URING_UNREGISTER_FILES:
+	case SR_URING_REGISTER_EVENTFD:
+	case SR_URING_UNREGISTER_EVENTFD:
+	case SR_URING_REGISTER_FILES_UPDATE:
+	case SR_URING_REGISTER_FILES2:
+	case SR_URING_REGISTER_FILES_UPDATE2:
+	case SR_URING_REGISTER_FILE_ALLOC_RANGE:
+	case SR_URING_REGISTER_BUFFERS2:
+	case SR_URING_REGISTER_BUFFERS_UPDATE:
+	case SR_URING_REGISTER_PBUF_RING:
+	case SR_URING_UNREGISTER_PBUF_RING:
+	case SR_URING_REGISTER_SYNC_CANCEL:
+	case SR_URING_REGISTER_EVENTFD_ASYNC:
+	case SR_URING_REGISTER_PROBE:
+	case SR_URING_REGISTER_ENABLE_RINGS:
+	case SR_URING_REGISTER_IOWQ_AFF:
+	case SR_URING_UNREGISTER_IOWQ_AFF:
+	case SR_URING_REGISTER_IOWQ_MAX_WORKERS:
 		return true;
 	default:
 		return false;
@@ -43,9 +43,9 @@ static bool is_known(unsigned int opcode)
 
 size_t sr_uring_register_answer(unsigned int opcode, unsigned int n)
 {
-	if (opcode == IORING_REGISTER_PROBE)
-		return sizeof(struct io_uring_probe) + n * sizeof(struct io_uring_probe_op);
-	return opcode == IORING_REGISTER_IOWQ_MAX_WORKERS ? 2 * sizeof(uint32_t) : 0;
+	if (opcode == SR_URING_REGISTER_PROBE)
+		return sizeof(struct sr_uring_probe) + n * sizeof(struct sr_uring_probe_op);
+	return opcode == SR_URING_REGISTER_IOWQ_MAX_WORKERS ? 2 * sizeof(uint32_t) : 0;
 }
 
 /* ------------------------------------------------------------- descriptors */
@@ -53,7 +53,7 @@ size_t sr_uring_register_answer(unsigned int opcode, unsigned int n)
 void sr_uring_set_files(struct sr_uring *ring, uint32_t from, const int32_t *files, uint32_t n)
 {
 	for (uint32_t i = 0; i < n && from + i < ring->n_files; i++)
-		if (files[i] != IORING_REGISTER_FILES_SKIP)
+		if (files[i] != SR_URING_REGISTER_FILES_SKIP)
 			ring->files[from + i] = files[i];
 }
 
@@ -67,35 +67,35 @@ static void new_files(struct sr_uring *ring, const int32_t *files, uint32_t n)
 		ring->files[i] = files ? files[i] : -1;
 }
 
-static void note_files(struct sr_uring *ring, const struct io_uring_rsrc_register *r)
+static void note_files(struct sr_uring *ring, const struct sr_uring_rsrc_register *r)
 {
-	new_files(ring, r->flags & IORING_RSRC_REGISTER_SPARSE ? NULL : (const int32_t *)r->data, r->nr);
+	new_files(ring, r->flags & SR_URING_RSRC_REGISTER_SPARSE ? NULL : (const int32_t *)r->data, r->nr);
 }
 
 /* Both forms of an update begin alike. */
 static void note(struct sr_uring *ring, const uint64_t *a, int result)
 {
-	const struct io_uring_rsrc_update *update = (const struct io_uring_rsrc_update *)a[2];
+	const struct sr_uring_rsrc_update *update = (const struct sr_uring_rsrc_update *)a[2];
 
 	switch (a[1]) {
-	case IORING_REGISTER_FILES:
+	case SR_URING_REGISTER_FILES:
 		new_files(ring, (const int32_t *)a[2], (uint32_t)a[3]);
 		break;
-	case IORING_REGISTER_FILES2:
-		note_files(ring, (const struct io_uring_rsrc_register *)a[2]);
+	case SR_URING_REGISTER_FILES2:
+		note_files(ring, (const struct sr_uring_rsrc_register *)a[2]);
 		break;
-	case IORING_UNREGISTER_FILES:
+	case SR_URING_UNREGISTER_FILES:
 		new_files(ring, NULL, 0);
 		break;
-	case IORING_REGISTER_FILES_UPDATE:
-	case IORING_REGISTER_FILES_UPDATE2:
+	case SR_URING_REGISTER_FILES_UPDATE:
+	case SR_URING_REGISTER_FILES_UPDATE2:
 		sr_uring_set_files(ring, update->offset, (const int32_t *)update->data, (uint32_t)result);
 		break;
-	case IORING_REGISTER_PBUF_RING:
-		sr_uring_add_buffer_ring(ring, (const struct io_uring_buf_reg *)a[2]);
+	case SR_URING_REGISTER_PBUF_RING:
+		sr_uring_add_buffer_ring(ring, (const struct sr_uring_buf_reg *)a[2]);
 		break;
-	case IORING_UNREGISTER_PBUF_RING:
-		sr_uring_remove_group(ring, ((const struct io_uring_buf_reg *)a[2])->bgid);
+	case SR_URING_UNREGISTER_PBUF_RING:
+		sr_uring_remove_group(ring, ((const struct sr_uring_buf_reg *)a[2])->bgid);
 		break;
 	default:
 		break;
@@ -105,11 +105,11 @@ static void note(struct sr_uring *ring, const uint64_t *a, int result)
 /* ------------------------------------------------------------------- calls */
 
 /* The program is told of those operations only that the shim knows. */
-static void hide_unknown(struct io_uring_probe *probe)
+static void hide_unknown(struct sr_uring_probe *probe)
 {
 	for (uint32_t i = 0; i < probe->ops_len; i++)
 		if (sr_uring_does(probe->ops[i].op) == SR_URING_UNKNOWN)
-			probe->ops[i].flags &= (uint16_t)~IO_URING_OP_SUPPORTED;
+			probe->ops[i].flags &= (uint16_t)~SR_URING_OP_SUPPORTED;
 }
 
 /* The kernel holds the buffers' pages from then on; if they are exposed, it must find them now. */
@@ -132,7 +132,7 @@ static uint64_t register_buffers(const struct sr_call_desc *d, uint64_t *a)
 /* What is to be cancelled has another name for the kernel; several requests of one name have several. */
 static uint64_t cancel(struct sr_uring *ring, const struct sr_call_desc *d, uint64_t *a)
 {
-	struct io_uring_sync_cancel_reg copy;
+	struct sr_uring_sync_cancel_reg copy;
 	uint64_t words[] = {a[0], a[1], (uintptr_t)&copy, a[3]}, result = 0, all = 0;
 	uint64_t user_data;
 
@@ -141,7 +141,7 @@ static uint64_t cancel(struct sr_uring *ring, const struct sr_call_desc *d, uint
 	memcpy(&copy, (const void *)a[2], sizeof(copy));
 	user_data = copy.addr;
 	copy.addr = sr_uring_name_of(ring, user_data);
-	if (copy.flags != IORING_ASYNC_CANCEL_ALL)
+	if (copy.flags != SR_URING_ASYNC_CANCEL_ALL)
 		return sr_real(d, words);
 	sr_lock(&ring->lock);
 	for (const struct sr_uring_flight *f = ring->flights; f && (int64_t)result >= 0; f = f->next) {
@@ -155,32 +155,22 @@ static uint64_t cancel(struct sr_uring *ring, const struct sr_call_desc *d, uint
 	return (int64_t)result < 0 ? result : all;
 }
 
-/* The two bytes behind `bgid`: older headers call them `pad`, newer ones `flags`. */
-static uint16_t buffer_ring_flags(const struct io_uring_buf_reg *r)
-{
-	const size_t at = offsetof(struct io_uring_buf_reg, bgid) + sizeof(r->bgid);
-	uint16_t flags;
-
-	memcpy(&flags, (const char *)r + at, sizeof(flags));
-	return flags;
-}
-
 /* A ring of buffers that the kernel would make came later; buffers in exposed memory could not be filled. */
 static bool is_refused(const uint64_t *a)
 {
-	const struct io_uring_buf_reg *r = (const struct io_uring_buf_reg *)a[2];
+	const struct sr_uring_buf_reg *r = (const struct sr_uring_buf_reg *)a[2];
 
-	if (a[1] != IORING_REGISTER_PBUF_RING)
+	if (a[1] != SR_URING_REGISTER_PBUF_RING)
 		return !is_known((unsigned int)a[1]);
-	return sr_regions_on || !sr_is_readable(r, sizeof(*r)) || buffer_ring_flags(r);
+	return sr_regions_on || !sr_is_readable(r, sizeof(*r)) || r->flags;
 }
 
 static uint64_t make(struct sr_uring *ring, const struct sr_call_desc *d, uint64_t *a)
 {
 	switch (a[1]) {
-	case IORING_REGISTER_BUFFERS:
+	case SR_URING_REGISTER_BUFFERS:
 		return register_buffers(d, a);
-	case IORING_REGISTER_SYNC_CANCEL:
+	case SR_URING_REGISTER_SYNC_CANCEL:
 		return cancel(ring, d, a);
 	default:
 		return sr_real(d, a);
@@ -200,12 +190,12 @@ uint64_t sr_invoke_io_uring_register(const struct sr_call_desc *d, uint64_t *a)
 	}
 	result = ring ? make(ring, d, a) : sr_real(d, a);
 	error = errno;
-	if ((int)result >= 0 && a[1] == IORING_REGISTER_PROBE)
-		hide_unknown((struct io_uring_probe *)a[2]);
+	if ((int)result >= 0 && a[1] == SR_URING_REGISTER_PROBE)
+		hide_unknown((struct sr_uring_probe *)a[2]);
 	if ((int)result >= 0 && ring)
 		note(ring, a, (int)result);
 	/* The thread that reads the eventfd looks at the ring next, and may be another one than enters. */
-	if (ring && (a[1] == IORING_REGISTER_EVENTFD || a[1] == IORING_REGISTER_EVENTFD_ASYNC))
+	if (ring && (a[1] == SR_URING_REGISTER_EVENTFD || a[1] == SR_URING_REGISTER_EVENTFD_ASYNC))
 		ring->is_shared = true;
 	sr_uring_drop(ring);
 	errno = error;

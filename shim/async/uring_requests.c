@@ -9,50 +9,50 @@
 #include "shim/kernel/readable.h"
 
 static const uint8_t operations[] = {
-    [IORING_OP_NOP] = SR_URING_GIVES,
-    [IORING_OP_READV] = SR_URING_READS_LIST,
-    [IORING_OP_WRITEV] = SR_URING_WRITES_LIST,
-    [IORING_OP_FSYNC] = SR_URING_GIVES,
-    [IORING_OP_READ_FIXED] = SR_URING_READS,
-    [IORING_OP_WRITE_FIXED] = SR_URING_WRITES,
-    [IORING_OP_POLL_ADD] = SR_URING_GIVES,
-    [IORING_OP_POLL_REMOVE] = SR_URING_CANCELS,
-    [IORING_OP_SYNC_FILE_RANGE] = SR_URING_GIVES,
-    [IORING_OP_SENDMSG] = SR_URING_WRITES_MESSAGE,
-    [IORING_OP_RECVMSG] = SR_URING_READS_MESSAGE,
-    [IORING_OP_TIMEOUT] = SR_URING_GIVES,
-    [IORING_OP_TIMEOUT_REMOVE] = SR_URING_CANCELS,
-    [IORING_OP_ACCEPT] = SR_URING_ACCEPTS,
-    [IORING_OP_ASYNC_CANCEL] = SR_URING_CANCELS,
-    [IORING_OP_LINK_TIMEOUT] = SR_URING_GIVES,
-    [IORING_OP_CONNECT] = SR_URING_GIVES,
-    [IORING_OP_CLOSE] = SR_URING_CLOSES,
-    [IORING_OP_READ] = SR_URING_READS,
-    [IORING_OP_WRITE] = SR_URING_WRITES,
-    [IORING_OP_FADVISE] = SR_URING_GIVES,
-    [IORING_OP_SEND] = SR_URING_WRITES,
-    [IORING_OP_SEND_ZC] = SR_URING_WRITES,
-    [IORING_OP_SENDMSG_ZC] = SR_URING_WRITES_MESSAGE,
-    [IORING_OP_RECV] = SR_URING_READS,
-    [IORING_OP_EPOLL_CTL] = SR_URING_GIVES,
-    [IORING_OP_SHUTDOWN] = SR_URING_GIVES,
-    [IORING_OP_SOCKET] = SR_URING_OPENS,
-    [IORING_OP_PROVIDE_BUFFERS] = SR_URING_PROVIDES,
-    [IORING_OP_REMOVE_BUFFERS] = SR_URING_GIVES,
-    [IORING_OP_FILES_UPDATE] = SR_URING_UPDATES,
-    [IORING_OP_SPLICE] = SR_URING_MOVES_BYTES,
-    [IORING_OP_TEE] = SR_URING_MOVES_BYTES,
-    [IORING_OP_MSG_RING] = SR_URING_MESSAGES,
-    [IORING_OP_OPENAT] = SR_URING_CALLS,
-    [IORING_OP_OPENAT2] = SR_URING_CALLS,
-    [IORING_OP_STATX] = SR_URING_CALLS,
-    [IORING_OP_UNLINKAT] = SR_URING_CALLS,
-    [IORING_OP_RENAMEAT] = SR_URING_CALLS,
-    [IORING_OP_MKDIRAT] = SR_URING_CALLS,
-    [IORING_OP_SYMLINKAT] = SR_URING_CALLS,
-    [IORING_OP_LINKAT] = SR_URING_CALLS,
-    [IORING_OP_FALLOCATE] = SR_URING_CALLS,
-    [IORING_OP_MADVISE] = SR_URING_CALLS,
+    [SR_URING_OP_NOP] = SR_URING_GIVES,
+    [SR_URING_OP_READV] = SR_URING_READS_LIST,
+    [SR_URING_OP_WRITEV] = SR_URING_WRITES_LIST,
+    [SR_URING_OP_FSYNC] = SR_URING_GIVES,
+    [SR_URING_OP_READ_FIXED] = SR_URING_READS,
+    [SR_URING_OP_WRITE_FIXED] = SR_URING_WRITES,
+    [SR_URING_OP_POLL_ADD] = SR_URING_GIVES,
+    [SR_URING_OP_POLL_REMOVE] = SR_URING_CANCELS,
+    [SR_URING_OP_SYNC_FILE_RANGE] = SR_URING_GIVES,
+    [SR_URING_OP_SENDMSG] = SR_URING_WRITES_MESSAGE,
+    [SR_URING_OP_RECVMSG] = SR_URING_READS_MESSAGE,
+    [SR_URING_OP_TIMEOUT] = SR_URING_GIVES,
+    [SR_URING_OP_TIMEOUT_REMOVE] = SR_URING_CANCELS,
+    [SR_URING_OP_ACCEPT] = SR_URING_ACCEPTS,
+    [SR_URING_OP_ASYNC_CANCEL] = SR_URING_CANCELS,
+    [SR_URING_OP_LINK_TIMEOUT] = SR_URING_GIVES,
+    [SR_URING_OP_CONNECT] = SR_URING_GIVES,
+    [SR_URING_OP_CLOSE] = SR_URING_CLOSES,
+    [SR_URING_OP_READ] = SR_URING_READS,
+    [SR_URING_OP_WRITE] = SR_URING_WRITES,
+    [SR_URING_OP_FADVISE] = SR_URING_GIVES,
+    [SR_URING_OP_SEND] = SR_URING_WRITES,
+    [SR_URING_OP_SEND_ZC] = SR_URING_WRITES,
+    [SR_URING_OP_SENDMSG_ZC] = SR_URING_WRITES_MESSAGE,
+    [SR_URING_OP_RECV] = SR_URING_READS,
+    [SR_URING_OP_EPOLL_CTL] = SR_URING_GIVES,
+    [SR_URING_OP_SHUTDOWN] = SR_URING_GIVES,
+    [SR_URING_OP_SOCKET] = SR_URING_OPENS,
+    [SR_URING_OP_PROVIDE_BUFFERS] = SR_URING_PROVIDES,
+    [SR_URING_OP_REMOVE_BUFFERS] = SR_URING_GIVES,
+    [SR_URING_OP_FILES_UPDATE] = SR_URING_UPDATES,
+    [SR_URING_OP_SPLICE] = SR_URING_MOVES_BYTES,
+    [SR_URING_OP_TEE] = SR_URING_MOVES_BYTES,
+    [SR_URING_OP_MSG_RING] = SR_URING_MESSAGES,
+    [SR_URING_OP_OPENAT] = SR_URING_CALLS,
+    [SR_URING_OP_OPENAT2] = SR_URING_CALLS,
+    [SR_URING_OP_STATX] = SR_URING_CALLS,
+    [SR_URING_OP_UNLINKAT] = SR_URING_CALLS,
+    [SR_URING_OP_RENAMEAT] = SR_URING_CALLS,
+    [SR_URING_OP_MKDIRAT] = SR_URING_CALLS,
+    [SR_URING_OP_SYMLINKAT] = SR_URING_CALLS,
+    [SR_URING_OP_LINKAT] = SR_URING_CALLS,
+    [SR_URING_OP_FALLOCATE] = SR_URING_CALLS,
+    [SR_URING_OP_MADVISE] = SR_URING_CALLS,
 };
 
 enum sr_uring_does sr_uring_does(unsigned int opcode)
@@ -60,24 +60,24 @@ enum sr_uring_does sr_uring_does(unsigned int opcode)
 	return opcode < sizeof(operations) ? operations[opcode] : SR_URING_UNKNOWN;
 }
 
-bool sr_uring_is_message(const struct io_uring_sqe *r)
+bool sr_uring_is_message(const struct sr_uring_sqe *r)
 {
 	switch (r->opcode) {
-	case IORING_OP_SEND:
-	case IORING_OP_RECV:
-	case IORING_OP_SENDMSG:
-	case IORING_OP_RECVMSG:
-	case IORING_OP_SEND_ZC:
-	case IORING_OP_SENDMSG_ZC:
+	case SR_URING_OP_SEND:
+	case SR_URING_OP_RECV:
+	case SR_URING_OP_SENDMSG:
+	case SR_URING_OP_RECVMSG:
+	case SR_URING_OP_SEND_ZC:
+	case SR_URING_OP_SENDMSG_ZC:
 		return true;
 	default:
 		return false;
 	}
 }
 
-static bool is_open(const struct io_uring_sqe *r)
+static bool is_open(const struct sr_uring_sqe *r)
 {
-	return r->opcode == IORING_OP_OPENAT || r->opcode == IORING_OP_OPENAT2;
+	return r->opcode == SR_URING_OP_OPENAT || r->opcode == SR_URING_OP_OPENAT2;
 }
 
 static bool is_read(enum sr_uring_does what)
@@ -86,43 +86,43 @@ static bool is_read(enum sr_uring_does what)
 }
 
 /* Nothing says when a silent request has brought bytes, or a descriptor with a number. */
-static bool can_be_silent(const struct io_uring_sqe *r, enum sr_uring_does what)
+static bool can_be_silent(const struct sr_uring_sqe *r, enum sr_uring_does what)
 {
 	return !is_read(what) && ((what != SR_URING_ACCEPTS && what != SR_URING_OPENS) || r->file_index);
 }
 
-static bool is_call(const struct io_uring_sqe *r)
+static bool is_call(const struct sr_uring_sqe *r)
 {
 	return sr_uring_does(r->opcode) == SR_URING_CALLS && !(is_open(r) && r->file_index);
 }
 
-bool sr_uring_is_known(const struct io_uring_sqe *r)
+bool sr_uring_is_known(const struct sr_uring_sqe *r)
 {
-	const uint16_t message_flags = IORING_RECVSEND_POLL_FIRST | IORING_RECV_MULTISHOT | IORING_RECVSEND_FIXED_BUF |
-				       IORING_SEND_ZC_REPORT_USAGE;
+	const uint16_t message_flags = SR_URING_RECVSEND_POLL_FIRST | SR_URING_RECV_MULTISHOT | SR_URING_RECVSEND_FIXED_BUF |
+				       SR_URING_SEND_ZC_REPORT_USAGE;
 	enum sr_uring_does what = sr_uring_does(r->opcode);
 
 	if (what == SR_URING_UNKNOWN || (sr_uring_is_message(r) && r->ioprio & ~message_flags))
 		return false;
-	if (r->flags & IOSQE_CQE_SKIP_SUCCESS && !can_be_silent(r, what))
+	if (r->flags & SR_URING_SQE_CQE_SKIP_SUCCESS && !can_be_silent(r, what))
 		return false;
-	if (r->flags & IOSQE_BUFFER_SELECT && (!is_read(what) || r->opcode == IORING_OP_READ_FIXED))
+	if (r->flags & SR_URING_SQE_BUFFER_SELECT && (!is_read(what) || r->opcode == SR_URING_OP_READ_FIXED))
 		return false;
 	if (r->personality)
 		return false;
 	if (is_call(r))
-		return !(r->flags & IOSQE_FIXED_FILE);
-	return r->opcode != IORING_OP_POLL_REMOVE || !r->len;
+		return !(r->flags & SR_URING_SQE_FIXED_FILE);
+	return r->opcode != SR_URING_OP_POLL_REMOVE || !r->len;
 }
 
-bool sr_uring_is_call(const struct io_uring_sqe *r)
+bool sr_uring_is_call(const struct sr_uring_sqe *r)
 {
 	return is_call(r) && sr_uring_is_known(r);
 }
 
-int sr_uring_file(const struct sr_uring *ring, const struct io_uring_sqe *r)
+int sr_uring_file(const struct sr_uring *ring, const struct sr_uring_sqe *r)
 {
-	if (!(r->flags & IOSQE_FIXED_FILE))
+	if (!(r->flags & SR_URING_SQE_FIXED_FILE))
 		return r->fd;
 	return (uint32_t)r->fd < ring->n_files ? ring->files[r->fd] : -1;
 }
@@ -136,27 +136,27 @@ static const struct same_call {
 	uint16_t nr;
 	uint8_t arguments[6]; /* enum word */
 } calls[] = {
-    [IORING_OP_OPENAT] = {SYS_openat, {FD, ADDR, FLAGS, LEN}},
-    [IORING_OP_OPENAT2] = {SYS_openat2, {FD, ADDR, OFF, LEN}},
-    [IORING_OP_STATX] = {SYS_statx, {FD, ADDR, FLAGS, LEN, OFF}},
-    [IORING_OP_UNLINKAT] = {SYS_unlinkat, {FD, ADDR, FLAGS}},
-    [IORING_OP_RENAMEAT] = {SYS_renameat2, {FD, ADDR, LEN, OFF, FLAGS}},
-    [IORING_OP_MKDIRAT] = {SYS_mkdirat, {FD, ADDR, LEN}},
-    [IORING_OP_SYMLINKAT] = {SYS_symlinkat, {ADDR, FD, OFF}},
-    [IORING_OP_LINKAT] = {SYS_linkat, {FD, ADDR, LEN, OFF, FLAGS}},
-    [IORING_OP_FALLOCATE] = {SYS_fallocate, {FD, LEN, OFF, ADDR}},
-    [IORING_OP_MADVISE] = {SYS_madvise, {ADDR, LEN, FLAGS}},
+    [SR_URING_OP_OPENAT] = {SYS_openat, {FD, ADDR, FLAGS, LEN}},
+    [SR_URING_OP_OPENAT2] = {SYS_openat2, {FD, ADDR, OFF, LEN}},
+    [SR_URING_OP_STATX] = {SYS_statx, {FD, ADDR, FLAGS, LEN, OFF}},
+    [SR_URING_OP_UNLINKAT] = {SYS_unlinkat, {FD, ADDR, FLAGS}},
+    [SR_URING_OP_RENAMEAT] = {SYS_renameat2, {FD, ADDR, LEN, OFF, FLAGS}},
+    [SR_URING_OP_MKDIRAT] = {SYS_mkdirat, {FD, ADDR, LEN}},
+    [SR_URING_OP_SYMLINKAT] = {SYS_symlinkat, {ADDR, FD, OFF}},
+    [SR_URING_OP_LINKAT] = {SYS_linkat, {FD, ADDR, LEN, OFF, FLAGS}},
+    [SR_URING_OP_FALLOCATE] = {SYS_fallocate, {FD, LEN, OFF, ADDR}},
+    [SR_URING_OP_MADVISE] = {SYS_madvise, {ADDR, LEN, FLAGS}},
 };
 
 /* rw_flags: one of many names for the flags of the operation. */
-static uint64_t word_of(const struct io_uring_sqe *r, enum word word)
+static uint64_t word_of(const struct sr_uring_sqe *r, enum word word)
 {
 	const uint64_t words[] = {0, (uint64_t)r->fd, r->addr, r->off, r->len, (uint32_t)r->rw_flags};
 
 	return words[word];
 }
 
-long sr_uring_call(const struct io_uring_sqe *r, uint64_t a[6])
+long sr_uring_call(const struct sr_uring_sqe *r, uint64_t a[6])
 {
 	if (!sr_uring_is_call(r))
 		return -1;
@@ -167,7 +167,7 @@ long sr_uring_call(const struct io_uring_sqe *r, uint64_t a[6])
 
 /* ------------------------------------------------------------------- memory */
 
-const struct msghdr *sr_uring_message(const struct io_uring_sqe *r)
+const struct msghdr *sr_uring_message(const struct sr_uring_sqe *r)
 {
 	const struct msghdr *m = (const struct msghdr *)r->addr;
 
@@ -175,7 +175,7 @@ const struct msghdr *sr_uring_message(const struct io_uring_sqe *r)
 }
 
 /* The memory of a read or write. */
-const struct iovec *sr_uring_pieces(const struct io_uring_sqe *r, struct iovec *one, size_t *n)
+const struct iovec *sr_uring_pieces(const struct sr_uring_sqe *r, struct iovec *one, size_t *n)
 {
 	const struct msghdr *m;
 
@@ -198,14 +198,14 @@ const struct iovec *sr_uring_pieces(const struct io_uring_sqe *r, struct iovec *
 	}
 }
 
-bool sr_uring_writes(const struct io_uring_sqe *r)
+bool sr_uring_writes(const struct sr_uring_sqe *r)
 {
 	enum sr_uring_does what = sr_uring_does(r->opcode);
 
 	return what == SR_URING_WRITES || what == SR_URING_WRITES_LIST || what == SR_URING_WRITES_MESSAGE;
 }
 
-const struct iovec *sr_uring_written(const struct io_uring_sqe *r, struct iovec *one, size_t *n)
+const struct iovec *sr_uring_written(const struct sr_uring_sqe *r, struct iovec *one, size_t *n)
 {
 	const struct iovec *pieces = sr_uring_pieces(r, one, n);
 

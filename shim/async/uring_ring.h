@@ -12,7 +12,7 @@
 /* Both rings of one side, and its requests. */
 struct sr_uring_side {
 	char *rings; /* NULL: a replay has no kernel's side */
-	struct io_uring_sqe *requests;
+	struct sr_uring_sqe *requests;
 };
 
 /* A request that the kernel has, and may have ended.  In a replay: one that writes to a file. */
@@ -51,7 +51,7 @@ struct sr_uring_group {
 	struct iovec *buffers; /* by their numbers */
 	uint32_t room;
 	/* The program's ring of them, and how far it has been read; NULL: they are provided by requests. */
-	struct io_uring_buf_ring *ring;
+	struct sr_uring_buf *ring;
 	uint32_t entries;
 	uint16_t seen;
 };
@@ -74,7 +74,7 @@ struct sr_uring {
 	uint32_t n_fds;
 	uint32_t number; /* the first descriptor's: in the names */
 	struct sr_uring_names *names;
-	struct io_uring_params params;
+	struct sr_uring_params params;
 	size_t rings_bytes, requests_bytes;
 	struct sr_uring_side program, kernel;
 	struct sr_lock lock;
@@ -128,9 +128,9 @@ static inline uint32_t *sr_uring_indices(const struct sr_uring *ring, const stru
 	return (uint32_t *)(side->rings + ring->params.sq_off.array);
 }
 
-static inline struct io_uring_cqe *sr_uring_completions(const struct sr_uring *ring, const struct sr_uring_side *side)
+static inline struct sr_uring_cqe *sr_uring_completions(const struct sr_uring *ring, const struct sr_uring_side *side)
 {
-	return (struct io_uring_cqe *)(side->rings + ring->params.cq_off.cqes);
+	return (struct sr_uring_cqe *)(side->rings + ring->params.cq_off.cqes);
 }
 
 /* What a request does with memory. */
@@ -155,37 +155,37 @@ enum sr_uring_does {
 };
 
 enum sr_uring_does sr_uring_does(unsigned int opcode);
-bool sr_uring_writes(const struct io_uring_sqe *request);
+bool sr_uring_writes(const struct sr_uring_sqe *request);
 
 /* Does it send or receive?  These have flags of their own (ioprio). */
-bool sr_uring_is_message(const struct io_uring_sqe *request);
+bool sr_uring_is_message(const struct sr_uring_sqe *request);
 
 /* Does the shim know the request as it is, with all its flags?  Others are refused. */
-bool sr_uring_is_known(const struct io_uring_sqe *request);
+bool sr_uring_is_known(const struct sr_uring_sqe *request);
 
 /* Is it made as a system call?  Not a file that is opened without a number: the shim knows nothing of it. */
-bool sr_uring_is_call(const struct io_uring_sqe *request);
+bool sr_uring_is_call(const struct sr_uring_sqe *request);
 
 /* The memory of a read or write: `one`, or the program's own list.  *n: 0 if it has none, or none that can be read. */
-const struct iovec *sr_uring_pieces(const struct io_uring_sqe *request, struct iovec *one, size_t *n);
+const struct iovec *sr_uring_pieces(const struct sr_uring_sqe *request, struct iovec *one, size_t *n);
 /* NULL: it cannot be read. */
-const struct msghdr *sr_uring_message(const struct io_uring_sqe *request);
+const struct msghdr *sr_uring_message(const struct sr_uring_sqe *request);
 
 /* The descriptor that a request is about; -1: none. */
-int sr_uring_file(const struct sr_uring *ring, const struct io_uring_sqe *request);
+int sr_uring_file(const struct sr_uring *ring, const struct sr_uring_sqe *request);
 
 /*
  * Recording: makes the kernel's request of the program's.  result: of one that was made as a system call.  *flight: NULL for
  * a silent one.  False: no memory.  The ring is locked.
  */
-bool sr_uring_take_off(struct sr_uring *ring, const struct io_uring_sqe *request, int32_t result, struct io_uring_sqe *kernels,
+bool sr_uring_take_off(struct sr_uring *ring, const struct sr_uring_sqe *request, int32_t result, struct sr_uring_sqe *kernels,
 		       struct sr_uring_flight **flight);
 
 /* What a submitted request changes in what is known of rings; in both runs. */
-void sr_uring_has_submitted(struct sr_uring *ring, const struct io_uring_sqe *request);
+void sr_uring_has_submitted(struct sr_uring *ring, const struct sr_uring_sqe *request);
 
 /* Replay: notes a request that has been submitted: what it reads is expected, what it does to files or descriptors is done when it ends. */
-void sr_uring_note(struct sr_uring *ring, const struct io_uring_sqe *request, uint32_t number);
+void sr_uring_note(struct sr_uring *ring, const struct sr_uring_sqe *request, uint32_t number);
 /* ... and does that. */
 void sr_uring_do_again(struct sr_uring *ring, struct sr_uring_flight *flight, const struct sr_uring_completion *c);
 
@@ -208,9 +208,9 @@ void sr_uring_set_files(struct sr_uring *ring, uint32_t from, const int32_t *fil
 /* ---------------------------------------------- buffers that the kernel chooses (uring_buffers.c) */
 
 /* False: no memory.  entries: of the program's ring. */
-bool sr_uring_add_buffer_ring(struct sr_uring *ring, const struct io_uring_buf_reg *registered);
+bool sr_uring_add_buffer_ring(struct sr_uring *ring, const struct sr_uring_buf_reg *registered);
 void sr_uring_remove_group(struct sr_uring *ring, uint16_t id);
-bool sr_uring_provide(struct sr_uring *ring, const struct io_uring_sqe *request);
+bool sr_uring_provide(struct sr_uring *ring, const struct sr_uring_sqe *request);
 
 /* Call before completions are taken: finds what the program has put into its rings of buffers. */
 void sr_uring_find_provided(struct sr_uring *ring);
@@ -221,10 +221,10 @@ void sr_uring_free_groups(struct sr_uring *ring);
 
 /* ---------------------------------------------- when requests write to files (uring_files.c); recording only */
 
-bool sr_uring_writes_file(const struct io_uring_sqe *request);
+bool sr_uring_writes_file(const struct sr_uring_sqe *request);
 
 /* Notes whether the flight, of a request that may, writes to a file, and to which. */
-void sr_uring_find_file(struct sr_uring *ring, struct sr_uring_flight *flight, const struct io_uring_sqe *request);
+void sr_uring_find_file(struct sr_uring *ring, struct sr_uring_flight *flight, const struct sr_uring_sqe *request);
 
 /* Call where a ring is made. */
 void sr_uring_listen_to_copies(void);

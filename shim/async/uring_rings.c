@@ -16,18 +16,18 @@
 #include "shim/memory/heap.h"
 #include "shim/memory/map.h"
 
-#define OF_POLLING_THREAD (IORING_SETUP_SQPOLL | IORING_SETUP_SQ_AFF)
+#define OF_POLLING_THREAD (SR_URING_SETUP_SQPOLL | SR_URING_SETUP_SQ_AFF)
 
 /* What an older kernel does not know, it refuses. */
 #define SETUP_FLAGS                                                                                                    \
-	(IORING_SETUP_IOPOLL | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP | IORING_SETUP_ATTACH_WQ | IORING_SETUP_R_DISABLED | \
-	 IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SINGLE_ISSUER |    \
-	 IORING_SETUP_DEFER_TASKRUN | OF_POLLING_THREAD)
+	(SR_URING_SETUP_IOPOLL | SR_URING_SETUP_CQSIZE | SR_URING_SETUP_CLAMP | SR_URING_SETUP_ATTACH_WQ | SR_URING_SETUP_R_DISABLED | \
+	 SR_URING_SETUP_SUBMIT_ALL | SR_URING_SETUP_COOP_TASKRUN | SR_URING_SETUP_TASKRUN_FLAG | SR_URING_SETUP_SINGLE_ISSUER |    \
+	 SR_URING_SETUP_DEFER_TASKRUN | OF_POLLING_THREAD)
 #define FEATURES                                                                                                       \
-	(IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS |               \
-	 IORING_FEAT_CUR_PERSONALITY | IORING_FEAT_FAST_POLL | IORING_FEAT_POLL_32BITS | IORING_FEAT_EXT_ARG |             \
-	 IORING_FEAT_SQPOLL_NONFIXED | IORING_FEAT_NATIVE_WORKERS | IORING_FEAT_RSRC_TAGS | IORING_FEAT_CQE_SKIP |             \
-	 IORING_FEAT_LINKED_FILE)
+	(SR_URING_FEAT_SINGLE_MMAP | SR_URING_FEAT_NODROP | SR_URING_FEAT_SUBMIT_STABLE | SR_URING_FEAT_RW_CUR_POS |               \
+	 SR_URING_FEAT_CUR_PERSONALITY | SR_URING_FEAT_FAST_POLL | SR_URING_FEAT_POLL_32BITS | SR_URING_FEAT_EXT_ARG |             \
+	 SR_URING_FEAT_SQPOLL_NONFIXED | SR_URING_FEAT_NATIVE_WORKERS | SR_URING_FEAT_RSRC_TAGS | SR_URING_FEAT_CQE_SKIP |             \
+	 SR_URING_FEAT_LINKED_FILE)
 
 uint32_t sr_urings;
 static struct sr_map rings; /* by descriptor + 1 */
@@ -58,8 +58,8 @@ static void *map(size_t size, int flags, int fd, off_t offset)
 
 static bool map_side(struct sr_uring *ring, struct sr_uring_side *side, int flags, int fd)
 {
-	side->rings = map(ring->rings_bytes, flags, fd, IORING_OFF_SQ_RING);
-	side->requests = side->rings ? map(ring->requests_bytes, flags, fd, IORING_OFF_SQES) : NULL;
+	side->rings = map(ring->rings_bytes, flags, fd, SR_URING_OFF_SQ_RING);
+	side->requests = side->rings ? map(ring->requests_bytes, flags, fd, SR_URING_OFF_SQES) : NULL;
 	return side->requests;
 }
 
@@ -95,7 +95,7 @@ static void end_ring(struct sr_uring *ring)
 /* What the kernel has written into a new ring: how many entries it has, for those who do not look at the parameters. */
 static void fill(struct sr_uring *ring)
 {
-	const struct io_uring_params *p = &ring->params;
+	const struct sr_uring_params *p = &ring->params;
 	const struct sr_uring_side *to = &ring->program;
 
 	sr_uring_store(to, p->sq_off.ring_mask, p->sq_entries - 1);
@@ -103,21 +103,21 @@ static void fill(struct sr_uring *ring)
 	sr_uring_store(to, p->cq_off.ring_mask, p->cq_entries - 1);
 	sr_uring_store(to, p->cq_off.ring_entries, p->cq_entries);
 	if (ring->polls)
-		sr_uring_store(to, p->sq_off.flags, IORING_SQ_NEED_WAKEUP);
+		sr_uring_store(to, p->sq_off.flags, SR_URING_SQ_NEED_WAKEUP);
 }
 
 /* fd: the kernel's ring, and -1 in a replay. */
-static struct sr_uring *new_ring(const struct io_uring_params *p, int fd)
+static struct sr_uring *new_ring(const struct sr_uring_params *p, int fd)
 {
 	struct sr_uring *ring = sr_alloc_zeroed(sizeof(*ring));
 
 	if (!ring)
 		return NULL;
 	ring->params = *p;
-	ring->polls = p->flags & IORING_SETUP_SQPOLL;
+	ring->polls = p->flags & SR_URING_SETUP_SQPOLL;
 	ring->rings_bytes = sr_page_up(larger(p->sq_off.array + p->sq_entries * sizeof(uint32_t),
-					      p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe)));
-	ring->requests_bytes = sr_page_up(p->sq_entries * sizeof(struct io_uring_sqe));
+					      p->cq_off.cqes + p->cq_entries * sizeof(struct sr_uring_cqe)));
+	ring->requests_bytes = sr_page_up(p->sq_entries * sizeof(struct sr_uring_sqe));
 	ring->results = sr_alloc(p->sq_entries * sizeof(*ring->results));
 	ring->names = map(sizeof(*ring->names), MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (ring->results && ring->names && map_side(ring, &ring->program, MAP_SHARED | MAP_ANONYMOUS, -1) &&
@@ -301,12 +301,12 @@ static uint64_t failed(int error)
 /* As the kernel sees it. */
 static bool may_poll(uint32_t flags)
 {
-	const uint32_t others = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_DEFER_TASKRUN;
+	const uint32_t others = SR_URING_SETUP_COOP_TASKRUN | SR_URING_SETUP_TASKRUN_FLAG | SR_URING_SETUP_DEFER_TASKRUN;
 
-	return flags & IORING_SETUP_SQPOLL ? !(flags & others) : !(flags & IORING_SETUP_SQ_AFF);
+	return flags & SR_URING_SETUP_SQPOLL ? !(flags & others) : !(flags & SR_URING_SETUP_SQ_AFF);
 }
 
-static int setup(const struct sr_call_desc *d, uint64_t entries, struct io_uring_params *p)
+static int setup(const struct sr_call_desc *d, uint64_t entries, struct sr_uring_params *p)
 {
 	uint64_t a[] = {entries, (uintptr_t)p};
 	const uint32_t flags = p->flags;
@@ -315,11 +315,11 @@ static int setup(const struct sr_call_desc *d, uint64_t entries, struct io_uring
 	if (flags & ~SETUP_FLAGS || !may_poll(flags))
 		return (int)failed(EINVAL);
 	/* The polling thread would be the one issuer. */
-	if (flags & IORING_SETUP_SQPOLL)
-		p->flags &= ~(uint32_t)(OF_POLLING_THREAD | IORING_SETUP_SINGLE_ISSUER);
+	if (flags & SR_URING_SETUP_SQPOLL)
+		p->flags &= ~(uint32_t)(OF_POLLING_THREAD | SR_URING_SETUP_SINGLE_ISSUER);
 	fd = (int)sr_real(d, a);
 	p->flags = flags;
-	if (fd >= 0 && !(p->features & IORING_FEAT_SINGLE_MMAP)) {
+	if (fd >= 0 && !(p->features & SR_URING_FEAT_SINGLE_MMAP)) {
 		sr_sys_close(fd);
 		return (int)failed(ENOSYS);
 	}
@@ -329,7 +329,7 @@ static int setup(const struct sr_call_desc *d, uint64_t entries, struct io_uring
 
 uint64_t sr_invoke_io_uring_setup(const struct sr_call_desc *d, uint64_t *a)
 {
-	struct io_uring_params *p = (struct io_uring_params *)a[1];
+	struct sr_uring_params *p = (struct sr_uring_params *)a[1];
 	struct sr_uring *ring;
 	int fd;
 
@@ -349,7 +349,7 @@ uint64_t sr_invoke_io_uring_setup(const struct sr_call_desc *d, uint64_t *a)
 
 void sr_replayed_io_uring_setup(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
-	struct sr_uring *ring = (int)result >= 0 ? new_ring((const struct io_uring_params *)a[1], -1) : NULL;
+	struct sr_uring *ring = (int)result >= 0 ? new_ring((const struct sr_uring_params *)a[1], -1) : NULL;
 
 	if (ring && !add(ring, (int)result))
 		end_ring(ring);
@@ -373,14 +373,14 @@ struct sr_uring *sr_uring_maps(uint64_t a[6], uint64_t *offset)
 /* An old size of 0 makes a second mapping of shared memory. */
 long sr_uring_mapped(struct sr_uring *ring, uint64_t offset, long result, size_t size)
 {
-	bool requests = offset == IORING_OFF_SQES;
+	bool requests = offset == SR_URING_OFF_SQES;
 	void *from = requests ? (void *)ring->program.requests : (void *)ring->program.rings;
 	size_t most = requests ? ring->requests_bytes : ring->rings_bytes;
 	long made = -EINVAL;
 
 	if (sr_sys_is_error((void *)result))
 		return result;
-	if (size <= most && (requests || offset == IORING_OFF_SQ_RING || offset == IORING_OFF_CQ_RING))
+	if (size <= most && (requests || offset == SR_URING_OFF_SQ_RING || offset == SR_URING_OFF_CQ_RING))
 		made = sr_syscall(SYS_mremap, SR_ARG(from), 0, (long)sr_page_up(size), MREMAP_MAYMOVE | MREMAP_FIXED, result, 0);
 	if (sr_sys_is_error((void *)made))
 		sr_sys_munmap((void *)result, size);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/core/stack.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <string.h>
 #include <unwind.h>
 
 #include "logd/base/page.h"
+#include "shim/core/loaded.h"
 
 /* Frames of the shim, and a signal's. */
 #define SKIPPED_MOST 64
@@ -40,66 +39,62 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return (hash ^ value) * 0x9e3779b97f4a7c15ull ^ hash >> 29;
 }
 
-static uint64_t name_of(const struct link_map *library)
+static uint64_t name_of(const struct sr_loaded *library)
 {
 	uint64_t hash = 0xcbf29ce484222325ull;
-	const char *name = strrchr(library->l_name, '/');
+	const char *name = strrchr(library->name, '/');
 
-	for (name = name ? name + 1 : library->l_name; *name; name++)
+	for (name = name ? name + 1 : library->name; *name; name++)
 		hash = mix(hash, (uint8_t)*name);
 	return hash;
 }
 
 uint64_t sr_stack_place(uint64_t address)
 {
-	struct dl_find_object found;
+	struct sr_loaded found;
 
-	if (_dl_find_object((void *)address, &found))
+	if (!sr_loaded_at(address, &found))
 		return address;
-	return mix(name_of(found.dlfo_link_map), address - found.dlfo_link_map->l_addr) | 1;
+	return mix(name_of(&found), address - found.base) | 1;
 }
 
 const char *sr_stack_library(uint64_t address, uint64_t *begin, uint64_t *end)
 {
-	struct dl_find_object found;
+	struct sr_loaded found;
 
-	if (_dl_find_object((void *)address, &found))
+	if (!sr_loaded_at(address, &found))
 		return NULL;
-	*begin = (uintptr_t)found.dlfo_map_start;
-	*end = (uintptr_t)found.dlfo_map_end;
-	return found.dlfo_link_map->l_name;
+	*begin = found.begin;
+	*end = found.end;
+	return found.name;
 }
 
-static uint64_t find_in(const struct link_map *library, uint64_t place, uint64_t in_page)
-{
-	const uint64_t name = name_of(library);
-	struct dl_find_object found;
-	uint64_t at;
+struct place_sought {
+	uint64_t place, in_page;
+	uint64_t at; /* 0: not found yet */
+};
 
-	if (_dl_find_object(library->l_ld, &found))
-		return 0;
-	for (at = (uintptr_t)found.dlfo_map_start + in_page; at < (uintptr_t)found.dlfo_map_end; at += PAGE)
-		if ((mix(name, at - library->l_addr) | 1) == place)
-			return at;
-	return 0;
+static bool find_in(const struct sr_loaded *library, void *argument)
+{
+	struct place_sought *sought = argument;
+	const uint64_t name = name_of(library);
+
+	for (uint64_t at = library->begin / PAGE * PAGE + sought->in_page; at < library->end; at += PAGE)
+		if ((mix(name, at - library->base) | 1) == sought->place) {
+			sought->at = at;
+			return true;
+		}
+	return false;
 }
 
 uint64_t sr_stack_find(uint64_t place, uint64_t recorded)
 {
-	struct dl_find_object here;
-	const struct link_map *library;
-	uint64_t at = 0;
+	struct place_sought sought = {place, recorded % PAGE, 0};
 
 	if (!place || sr_stack_place(recorded) == place)
 		return recorded;
-	if (_dl_find_object((void *)sr_stack_find, &here))
-		return 0;
-	library = here.dlfo_link_map;
-	while (library->l_prev)
-		library = library->l_prev;
-	for (; library && !at; library = library->l_next)
-		at = find_in(library, place, recorded % PAGE);
-	return at;
+	sr_loaded_each(find_in, &sought);
+	return sought.at;
 }
 
 void sr_stack_take(struct sr_stack *s, uint64_t from)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/memory/images.h"
 
-#include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
+
+#include "shim/core/loaded.h"
 
 static struct image {
 	uintptr_t start, size;
@@ -38,14 +39,11 @@ static struct image image_at(unsigned long auxv)
 /* Where this code is, which a library has that ld.so has loaded. */
 static struct image image_of(const void *code)
 {
-	struct dl_find_object object;
+	struct sr_loaded object;
 
-	if (_dl_find_object((void *)code, &object))
+	if (!sr_loaded_at((uintptr_t)code, &object))
 		return (struct image){0};
-	return (struct image){
-	    .start = (uintptr_t)object.dlfo_map_start,
-	    .size = (uintptr_t)object.dlfo_map_end - (uintptr_t)object.dlfo_map_start,
-	};
+	return (struct image){.start = object.begin, .size = object.end - object.begin};
 }
 
 void sr_images_find(void)
@@ -96,7 +94,7 @@ bool sr_is_libc(const void *place)
 
 bool sr_is_unwinder(const void *code)
 {
-	struct dl_find_object object;
+	struct sr_loaded object;
 
-	return !_dl_find_object((void *)code, &object) && strstr(object.dlfo_link_map->l_name, "/libgcc_s.so");
+	return sr_loaded_at((uintptr_t)code, &object) && strstr(object.name, "/libgcc_s.so");
 }

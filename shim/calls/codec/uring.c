@@ -4,7 +4,7 @@
 #include "shim/calls/codec/custom.h"
 
 /* The content belongs to the arguments, as that of struct aio_request does (aio.c). */
-static void put_content(struct sr_buf *b, const struct io_uring_sqe *r)
+static void put_content(struct sr_buf *b, const struct sr_uring_sqe *r)
 {
 	struct iovec one;
 	size_t n, bytes;
@@ -15,7 +15,7 @@ static void put_content(struct sr_buf *b, const struct io_uring_sqe *r)
 }
 
 /* struct uring_request of calls.def */
-static void put_request(struct sr_buf *b, const struct io_uring_sqe *r)
+static void put_request(struct sr_buf *b, const struct sr_uring_sqe *r)
 {
 	sr_put_u32(b, r->opcode);
 	sr_put_u32(b, r->flags);

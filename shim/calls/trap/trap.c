@@ -359,8 +359,8 @@ static long handle(const struct sr_trapped *c);
  */
 static long submit_and_wait(const struct sr_trapped *c, uint32_t pending)
 {
-	const bool waits = (uint32_t)c->a[3] & IORING_ENTER_GETEVENTS && (uint32_t)c->a[2];
-	uint64_t a[SR_MAX_ARGS + 1] = {c->a[0], c->a[1], 0, (uint32_t)c->a[3] & ~(IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG)};
+	const bool waits = (uint32_t)c->a[3] & SR_URING_ENTER_GETEVENTS && (uint32_t)c->a[2];
+	uint64_t a[SR_MAX_ARGS + 1] = {c->a[0], c->a[1], 0, (uint32_t)c->a[3] & ~(SR_URING_ENTER_GETEVENTS | SR_URING_ENTER_EXT_ARG)};
 	struct sr_trapped call = *c;
 	long taken, result;
 
@@ -388,7 +388,7 @@ static long enter_ring(const struct sr_trapped *c)
 	call.a = a;
 	for (uint32_t i = 0; i < n; i++) {
 		/* One that has failed ends what is linked with it. */
-		bool is_ended = i && result < 0 && sr_uring_request(ring, i - 1)->flags & IOSQE_IO_LINK;
+		bool is_ended = i && result < 0 && sr_uring_request(ring, i - 1)->flags & SR_URING_SQE_IO_LINK;
 
 		call.nr = sr_uring_call(sr_uring_request(ring, i), a);
 		if (is_ended)

@@ -27,6 +27,7 @@ LOOKUPS = [os.path.join(HERE, "lookups"), os.path.join(HERE, "lookups_module.so"
 WATCH = [os.path.join(HERE, "watch")]
 DIRECT = [os.path.join(HERE, "direct")]
 OLD = [os.path.join(HERE, "old_open")]
+OLD_STAT = os.path.join(HERE, "old_stat")
 
 
 class Place:
@@ -160,6 +161,25 @@ def old_versions(tap, place):
            "built for older verbs than the library lets one see: says so, once", recorded)
     outside = place.run(OLD, place.plain("old-outside", SREPLAY_GROUP="1"))
     tap.ok(outside.stdout == b"opened: 1\n" and not outside.stderr, "outside of the group: silent", outside)
+
+
+def old_libc(tap, place):
+    """What programs call that were built with glibc before 2.33; the file has changed when it is replayed."""
+    path, fifo = os.path.join(place.directory, "stated"), os.path.join(place.directory, "fifo")
+    with open(path, "w") as file:
+        file.write("recorded")
+    recorded = place.record("old-stat", [OLD_STAT, path, fifo], "--from-start")
+    made = os.path.exists(fifo)
+    if made:
+        os.remove(fifo)
+    with open(path, "a") as file:
+        file.write(" and changed since")
+    status, out, err = replay(place.trace("old-stat"), 0)
+    calls = place.calls("old-stat")
+    tap.ok(recorded.returncode == 0 and made and recorded.stdout.count(b": 0 inode") == 4
+           and all(name in calls for name in ("stat", "lstat", "fstat", "newfstatat", "mknodat")),
+           "built for glibc before 2.33: its stat and mknod are recorded", recorded)
+    tap.ok(status == 0 and out == recorded.stdout and not os.path.exists(fifo), "... and replayed", (out, err))
 
 
 def sanitizers(tap, place):
@@ -405,6 +425,7 @@ def main():
         direct_verbs(tap, place)
         interposed(tap, place)
         old_versions(tap, place)
+        old_libc(tap, place)
         wrapped(tap, place)
         sanitizers(tap, place)
         plain_start(tap, place)
