@@ -23,6 +23,8 @@ struct sr_log_exposed {
 	size_t at, size; /* the payload, in `exposed_bytes` */
 };
 
+#define SR_LOG_NOT_COUNTED UINT32_MAX
+
 struct sr_log_call {
 	enum sr_what what; /* SR_WHAT_NOTHING: it only carries the clocks */
 	uint8_t opcode;
@@ -30,6 +32,7 @@ struct sr_log_call {
 	bool is_wanted; /* struct sr_log_wanted */
 	bool is_part;   /* only clocks and values that came in front of the call, which comes later */
 	uint32_t stop;  /* not 0, of a part: it came before this stop behind the last call (sr_group_stop) */
+	uint32_t accesses; /* ... and behind so many accesses to exposed memory; SR_LOG_NOT_COUNTED: that is not known */
 	uint64_t sn; /* at the end of a stream: of its last call */
 	uint64_t site, result;
 	const uint8_t *in, *out; /* valid until the next call is requested */

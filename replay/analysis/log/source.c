@@ -152,7 +152,7 @@ static void place_call(struct sr_log_source *s, uint64_t key)
 }
 
 /* What was found in front of the call has a place of its own. */
-static int give_found(struct sr_log_source *s, uint64_t sn, uint32_t stop)
+static int give_found(struct sr_log_source *s, uint64_t sn, uint32_t stop, uint32_t accesses)
 {
 	place_at(s, s->found.behind, s->found.first);
 	s->holds = true;
@@ -160,6 +160,7 @@ static int give_found(struct sr_log_source *s, uint64_t sn, uint32_t stop)
 				       .sn = sn,
 				       .is_part = true,
 				       .stop = stop,
+				       .accesses = accesses,
 				       .clocks = s->clocks,
 				       .clocks_n = s->found.clocks,
 				       .exposed = s->exposed,
@@ -215,7 +216,7 @@ static int take_call(const struct sr_log_rank *r, struct sr_log_source *s, enum 
 	if (posts(what))
 		leave_to_post(s);
 	if (r->has_places && s->found.clocks && s->found.behind < key)
-		return give_found(s, e->sn, 0);
+		return give_found(s, e->sn, 0, SR_LOG_NOT_COUNTED);
 	place_call(s, key);
 	if (head.orders)
 		s->last = number_at(e, 1);
@@ -346,10 +347,10 @@ static int take_record_of_call(struct sr_log_rank *r, struct sr_log_source *s, c
  * 1: what was found before it comes first.  The thread stops there until others have gone on, who may wait for ranks that wait for
  * that: it has to be told before the thread's next call.
  */
-static int take_stop(const struct sr_log_rank *r, struct sr_log_source *s)
+static int take_stop(const struct sr_log_rank *r, struct sr_log_source *s, uint32_t accesses)
 {
 	if (s->found.clocks && !r->control_only)
-		return give_found(s, s->last_sn + 1, s->stops + 1);
+		return give_found(s, s->last_sn + 1, s->stops + 1, accesses);
 	s->stops++;
 	return 0;
 }
@@ -362,7 +363,7 @@ static int take_token(const struct sr_log_rank *r, struct sr_log_source *s, cons
 	if (e->size < sizeof(p))
 		return 0;
 	memcpy(&p, e->payload, sizeof(p));
-	given = sr_run_token_is_stop(p.what) ? take_stop(r, s) : 0;
+	given = sr_run_token_is_stop(p.what) ? take_stop(r, s, p.what == SR_RUN_TOKEN_AT_HEAP ? SR_LOG_NOT_COUNTED : p.other) : 0;
 	if (!given && p.event)
 		s->last = p.event;
 	return given;
@@ -406,13 +407,13 @@ static int take_note(struct sr_log_rank *r, struct sr_log_source *s, const struc
 	switch (e->kind) {
 	case SR_REC_CLOCK:
 		got = r->control_only ? 0 : take_clock(r, s, e);
-		return got > 0 ? give_found(s, s->last_sn + 1, 0) : got;
+		return got > 0 ? give_found(s, s->last_sn + 1, 0, SR_LOG_NOT_COUNTED) : got;
 	case SR_REC_EXPOSED:
 		return r->control_only ? 0 : keep_exposed(s, e);
 	case SR_REC_RUN_TOKEN:
 		return take_token(r, s, e);
 	case SR_REC_PLACE:
-		return take_stop(r, s);
+		return take_stop(r, s, SR_LOG_NOT_COUNTED);
 	case SR_REC_BEHIND:
 		take_behind(s, e);
 		return 0;

@@ -18,6 +18,8 @@ struct sr_position {
 	uint32_t thread;
 	uint32_t fault; /* not 0: this fault of the thread after the call */
 	uint32_t stop;  /* not 0: before the call, at this stop behind the one before it (sr_group_stop) */
+	bool is_part;   /* somewhere in front of the call ... */
+	uint32_t accesses; /* ... behind so many accesses to exposed memory; SR_LOG_NOT_COUNTED: that is not known */
 	uint64_t sn;
 	uint64_t step;    /* grows along the rank's calls */
 	uint64_t entered; /* the step in which the call was entered */

@@ -134,21 +134,18 @@ static struct place *place_of(struct rank *r, uint32_t thread)
 	return &r->places[thread];
 }
 
-void sr_knowledge_enter(struct sr_knowledge *k, size_t rank, uint32_t thread, uint64_t sn,
-			uint32_t fault, uint32_t stop)
+void sr_knowledge_enter(struct sr_knowledge *k, size_t rank, const struct sr_position *at)
 {
 	struct rank *r = &k->ranks[rank];
-	struct place *p = place_of(r, thread);
+	struct place *p = place_of(r, at->thread);
+	const uint64_t step = r->now.step + 1;
 
-	r->now.thread = thread;
-	r->now.sn = sn;
-	r->now.fault = fault;
-	r->now.stop = stop;
-	r->now.entered = ++r->now.step;
-	if (p && p->entered && p->sn == sn && p->fault == fault && p->stop == stop)
+	r->now = *at;
+	r->now.entered = r->now.step = step;
+	if (p && p->entered && p->sn == at->sn && p->fault == at->fault && p->stop == at->stop)
 		r->now.entered = p->entered;
 	else if (p)
-		*p = (struct place){sn, r->now.entered, fault, stop};
+		*p = (struct place){at->sn, r->now.entered, at->fault, at->stop};
 }
 
 const struct sr_position *sr_knowledge_now(const struct sr_knowledge *k, size_t rank)

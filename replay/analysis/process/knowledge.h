@@ -27,9 +27,8 @@ struct sr_knowledge *sr_knowledge_new(size_t ranks, const bool *group,
 				      void *argument);
 void sr_knowledge_free(struct sr_knowledge *k);
 
-/* The rank enters a call or, if fault or stop is not 0, is there (struct sr_position). */
-void sr_knowledge_enter(struct sr_knowledge *k, size_t rank, uint32_t thread, uint64_t sn,
-			uint32_t fault, uint32_t stop);
+/* The rank enters a call, or is where `at` says (its steps are not taken from there). */
+void sr_knowledge_enter(struct sr_knowledge *k, size_t rank, const struct sr_position *at);
 /* The rank's position. */
 const struct sr_position *sr_knowledge_now(const struct sr_knowledge *k, size_t rank);
 /* By rank, how far it knows the others to be. */

@@ -92,12 +92,14 @@ static int take_clocks(struct process *p, size_t rank, size_t end)
 	return err;
 }
 
-static void enter_at(struct process *p, size_t rank, uint64_t sn, uint64_t fault, uint32_t stop)
+static void enter_at(struct process *p, size_t rank, struct sr_position at)
 {
 	struct rank *r = &p->ranks[rank];
 
-	if (!r->there)
-		sr_knowledge_enter(p->knowledge, rank, r->call.thread, sn, (uint32_t)fault, stop);
+	if (!r->there) {
+		at.thread = r->call.thread;
+		sr_knowledge_enter(p->knowledge, rank, &at);
+	}
 	r->there = true;
 }
 
@@ -140,7 +142,7 @@ static int take_exposed_regions(struct process *p, size_t rank)
 
 		if (!sr_exposed_records_decode(&w, c->exposed_bytes + exposed->at, exposed->size))
 			return -EBADMSG;
-		enter_at(p, rank, w.event.fault ? c->sn - 1 : c->sn, w.event.fault, 0);
+		enter_at(p, rank, (struct sr_position){.sn = w.event.fault ? c->sn - 1 : c->sn, .fault = (uint32_t)w.event.fault});
 		err = take_clocks(p, rank, exposed->clocks);
 		if (err)
 			return err;
@@ -162,7 +164,7 @@ static int enter(struct process *p, size_t rank)
 		return ret;
 	if (r->call.is_part && r->clocks == r->call.clocks_n)
 		return 0;
-	enter_at(p, rank, r->call.sn, 0, r->call.stop);
+	enter_at(p, rank, (struct sr_position){.sn = r->call.sn, .stop = r->call.stop, .is_part = r->call.is_part, .accesses = r->call.accesses});
 	return take_clocks(p, rank, r->call.clocks_n);
 }
 

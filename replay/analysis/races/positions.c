@@ -161,7 +161,7 @@ static void finish_position(struct sr_collect *c, struct sr_collected_rank *r)
 
 static bool is_same(const struct sr_position *a, const struct sr_position *b)
 {
-	return a->thread == b->thread && a->sn == b->sn && a->fault == b->fault;
+	return a->thread == b->thread && a->sn == b->sn && a->fault == b->fault && a->is_part == b->is_part && a->stop == b->stop;
 }
 
 /* ------------------------------------------------------- what CPUs loaded and stored */
@@ -338,6 +338,15 @@ static void take_watched(struct sr_collect *c, size_t rank, uint32_t thread, uin
 	}
 }
 
+/* Of what comes in front of the next call, between two turns of the thread, it is not always known which accesses came before. */
+static void take_watched_before(struct sr_collect *c, size_t rank, const struct sr_position *at)
+{
+	if (!at->is_part)
+		take_watched(c, rank, at->thread, at->sn, at->fault);
+	else if (at->accesses != SR_LOG_NOT_COUNTED)
+		take_watched(c, rank, at->thread, at->sn - 1, at->accesses + 1);
+}
+
 /* Until the next call the loads that were seen say by themselves what they found. */
 static void follow_unseen(struct sr_collect *c, struct sr_collected_rank *r)
 {
@@ -368,7 +377,7 @@ uint32_t sr_collect_moment(struct sr_collect *c, size_t rank, const struct sr_po
 		return r->moment;
 	if (r->moment != SR_NO_MOMENT && !is_same(&r->at, at))
 		finish_position(c, r);
-	take_watched(c, rank, at->thread, at->sn, at->fault);
+	take_watched_before(c, rank, at);
 	r->at = *at;
 	r->is_load = is_load;
 	r->before = c->m->lanes[r->lane].last;

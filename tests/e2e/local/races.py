@@ -394,6 +394,15 @@ def buffers(tap, directory):
            "%.2f s, a replay %.2f s; exit status %s, %s" % (watched, plain, found, status))
 
 
+def proxies(tap, directory):
+    """Threads that take turns between two calls of one that makes none: its loads come before or behind the other one's posts."""
+    for name, expected in (("right", set()), ("early", {"data"})):
+        trace, failed = record(directory, "proxies " + name, 2)
+        loud, _, found = find(trace) if failed is None else (None, None, None)
+        tap.ok(loud is not None and {r["class"] for r in loud} == expected, "a thread without calls, and one that posts for it, %s: %s" %
+               (name, ", ".join(expected) or "none"), "%s %s %s" % (failed, found, loud))
+
+
 def beside(tap, directory):
     """What a program accesses beside registered memory, on the same page, costs a watched replay no signal each: that took six times the replay."""
     trace = os.path.join(directory, "beside.srec")
@@ -453,7 +462,7 @@ def main():
     by_group = {"overtaken": OVERTAKEN, "locks": LOCKS, "lockset": LOCKSET, "lifetimes": LIFETIMES, "fetches": FETCHES, "orders": ORDERS, "consistency": SC, "connections": CONNECTIONS,
                 "pipelines": PIPELINES}
     others = ["%s %s" % (group, name) for group, names in by_group.items() for name in some(names, 8)]
-    others += some(WHOLE, 5) + ["steal", "outsider", "knapsack", "guppie", "options", "datagrams", "at_once", "loaded", "changed", "buffers", "beside"]
+    others += some(WHOLE, 5) + ["steal", "outsider", "knapsack", "guppie", "options", "datagrams", "at_once", "loaded", "changed", "buffers", "proxies", "beside"]
     mistakes = ["mistakes " + name for name in MISTAKES]
     others += ["mistakes " + name for name in QUICK_MISTAKES]
     names = {"programs": others, "mistakes": mistakes}.get(" ".join(sys.argv[1:])) or sys.argv[1:] or some(LITMUS, 6)
@@ -494,7 +503,7 @@ def main():
             elif name in WHOLE:
                 whole(tap, directory, name)
             else:
-                {"steal": steal, "outsider": outsider, "knapsack": knapsack, "guppie": guppie, "options": options, "datagrams": datagrams, "at_once": at_once, "loaded": loaded, "changed": changed, "buffers": buffers, "beside": beside}[name](tap, directory)
+                {"steal": steal, "outsider": outsider, "knapsack": knapsack, "guppie": guppie, "options": options, "datagrams": datagrams, "at_once": at_once, "loaded": loaded, "changed": changed, "buffers": buffers, "proxies": proxies, "beside": beside}[name](tap, directory)
     tap.finish()
 
 
