@@ -298,7 +298,8 @@ static bool is_by_itself(const struct sr_collect *c, size_t rank, const struct s
 
 /*
  * It comes in front of this call.  No other thread has done anything since the last moment; or this is the next call of its
- * thread, in front of which only one thread runs at a time.  What was found changed at a call, another thread may have stored.
+ * thread.  Both say something only where one thread runs at a time.  What was found changed at a call, another thread may have
+ * stored.
  */
 static bool is_placed(const struct sr_collect *c, size_t rank, const struct sr_watch_access *w, uint64_t sn)
 {
@@ -307,7 +308,7 @@ static bool is_placed(const struct sr_collect *c, size_t rank, const struct sr_w
 
 	if (w->kind == SR_WATCH_CHANGED)
 		return false;
-	return (r->moment != SR_NO_MOMENT && r->at.thread == w->thread) ||
+	return (r->moment != SR_NO_MOMENT && r->at.thread == w->thread && sr_race_watches_take_turns(c->how->watches, (uint32_t)rank)) ||
 	       (sn <= before + 1 && sr_race_watches_are_ordered(c->how->watches, (uint32_t)rank, w->thread, before));
 }
 

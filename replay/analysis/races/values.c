@@ -246,6 +246,14 @@ static const struct sr_race_watched *watched_load(const struct sr_collect *c, co
 			       : NULL;
 }
 
+/* Do its threads run beside each other?  Then it is not known what of another thread a load comes before. */
+static bool runs_beside(const struct sr_collect *c, size_t rank)
+{
+	const struct sr_race_watches *s = c->how->watches;
+
+	return s && s->doubts[rank] & SR_DOUBT_THREADS && !sr_race_watches_take_turns(s, (uint32_t)rank);
+}
+
 static int add_load(struct sr_collect *c, const struct sr_value *v, uint32_t moment, uint64_t begin, uint64_t end,
 		    uint16_t doubts)
 {
@@ -254,6 +262,8 @@ static int add_load(struct sr_collect *c, const struct sr_value *v, uint32_t mom
 	if (c->how->no_loads || !c->how->group[v->rank] || begin >= end)
 		return 0;
 	c->run->loads++;
+	if (runs_beside(c, v->rank))
+		doubts |= SR_DOUBT_THREADS;
 	return sr_model_access(c->m, (struct sr_access){.begin = begin,
 							.end = end,
 							.sn = v->at.sn,

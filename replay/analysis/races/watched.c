@@ -48,8 +48,14 @@ bool sr_race_watches_are_ordered(const struct sr_race_watches *s, uint32_t rank,
 {
 	uint64_t is;
 
-	return !s->are_partial && !sr_keymap_get(&s->beside, key_of_piece(rank, thread, sn), &is) &&
-	       !sr_keymap_get(&s->beside, key_of_piece(rank, SR_WATCH_ALL_THREADS, 0), &is);
+	return !s->are_partial && !sr_keymap_get(&s->beside, key_of_piece(rank, thread, sn), &is) && sr_race_watches_take_turns(s, rank);
+}
+
+bool sr_race_watches_take_turns(const struct sr_race_watches *s, uint32_t rank)
+{
+	uint64_t is;
+
+	return !sr_keymap_get(&s->beside, key_of_piece(rank, SR_WATCH_ALL_THREADS, 0), &is);
 }
 
 int sr_race_watches_read(struct sr_race_watches *s, uint32_t rank, const char *path)

@@ -54,6 +54,9 @@ bool sr_race_watches_are_due(const struct sr_race_watches *s, uint32_t rank, uin
 /* Is it known which calls of other threads what this thread did between this call and its next one came before? */
 bool sr_race_watches_are_ordered(const struct sr_race_watches *s, uint32_t rank, uint32_t thread, uint64_t sn);
 
+/* Did one thread of the rank run at a time? */
+bool sr_race_watches_take_turns(const struct sr_race_watches *s, uint32_t rank);
+
 /* The load or store of this instruction at this fault; NULL: none was seen. */
 const struct sr_race_watched *sr_race_watches_find(const struct sr_race_watches *s, uint32_t rank, enum sr_watch_kind kind, uint32_t thread,
 						   uint64_t sn, uint32_t fault, uint64_t pc);

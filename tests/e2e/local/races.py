@@ -401,6 +401,11 @@ def proxies(tap, directory):
         loud, _, found = find(trace) if failed is None else (None, None, None)
         tap.ok(loud is not None and {r["class"] for r in loud} == expected, "a thread without calls, and one that posts for it, %s: %s" %
                (name, ", ".join(expected) or "none"), "%s %s %s" % (failed, found, loud))
+        shutil.rmtree(trace, ignore_errors=True)
+    # Threads that run beside each other: what came before what is not known.
+    trace, failed = record(directory, "proxies right", 2, option="--threads=parallel")
+    loud, _, found = find(trace) if failed is None else (None, None, None)
+    tap.ok(loud == [], "the same, recorded in parallel: a race is no more than possible", "%s %s %s" % (failed, found, loud))
 
 
 def beside(tap, directory):

@@ -13,9 +13,9 @@
 
 #include "pgas/internal.h"
 
-#define BLOCKS 4
-#define WORDS  256
-#define ROUNDS 40
+#define BLOCKS 8
+#define WORDS  512
+#define ROUNDS 150
 
 struct shared {
 	uint64_t in[BLOCKS][WORDS], flag[BLOCKS][8], out[BLOCKS][WORDS], number[BLOCKS];
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	is_early = !strcmp(argv[1], "early");
-	pgas_start(1 << 17, 1 << 17);
+	pgas_start(1 << 18, 1 << 17);
 	shared = pgas_shared(sizeof(*shared));
 	cq = attr.send_cq = attr.recv_cq = ibv_create_cq(pgas.device, 64, NULL, NULL, 0);
 	if (!cq)
