@@ -23,7 +23,6 @@
 static struct room {
 	uint64_t number[SCANNED]; /* of the writes, the latest first */
 	uint8_t bytes[PAGE];	  /* what the value is with some of them */
-	uint8_t piece[PAGE];
 } *room;
 
 /* The writes that are not known to have landed.  0: they are of several members, or not all of them are simple. */
@@ -60,20 +59,18 @@ static uint32_t count_differing(const uint8_t *a, const uint8_t *b, uint32_t n)
 static int32_t lay_over(const struct sr_exposed_value *v, const uint8_t *now, uint64_t number, uint64_t *bytes)
 {
 	struct sr_group_write w;
-	uint64_t begin, end;
-	uint32_t at, n, before;
+	struct sr_written x;
+	uint32_t before;
+	uint8_t *to;
 
 	if (!sr_history_read(sr_group_self, number, &w, 1))
 		return 0;
-	begin = w.addr > v->addr ? w.addr : v->addr;
-	end = w.addr + w.length < v->addr + v->length ? w.addr + w.length : v->addr + v->length;
-	at = (uint32_t)(begin - v->addr);
-	n = (uint32_t)(end - begin);
-	*bytes += n;
-	sr_history_bytes(sr_group_self, w.at + (begin - w.addr), room->piece, n);
-	before = count_differing(room->bytes + at, now + at, n);
-	memcpy(room->bytes + at, room->piece, n);
-	return (int32_t)(count_differing(room->bytes + at, now + at, n) - before);
+	x = sr_written_into(v, &w, number);
+	to = room->bytes + x.from;
+	*bytes += x.length;
+	before = count_differing(to, now + x.from, x.length);
+	sr_history_bytes(sr_group_self, x.at, to, x.length);
+	return (int32_t)(count_differing(to, now + x.from, x.length) - before);
 }
 
 /* In how many of the writes, from the first one on, memory is as it is now; the largest number. */

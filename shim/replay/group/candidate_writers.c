@@ -33,25 +33,30 @@ static struct sr_writer *writer_of(struct sr_candidates *s, const struct sr_grou
 	return &s->writer[s->writers++];
 }
 
-static void add(struct sr_candidates *s, const struct sr_group_write *w, uint64_t number)
+struct sr_written sr_written_into(const struct sr_exposed_value *v, const struct sr_group_write *w, uint64_t number)
 {
-	const struct sr_exposed_value *v = s->v;
 	uint64_t begin = w->addr > v->addr ? w->addr : v->addr;
 	uint64_t end = w->addr + w->length < v->addr + v->length ? w->addr + w->length : v->addr + v->length;
-	const struct sr_written x = {.number = number,
-				.weight = w->origin.weight,
-				.at = w->at + (sr_group_is_open(w->kind) ? 0 : begin - w->addr),
-				.from = (uint32_t)(begin - v->addr),
-				.length = (uint32_t)(end - begin),
-				.kind = w->kind,
-				.before = (uint16_t)(begin - w->addr)};
+
+	return (struct sr_written){.number = number,
+				   .weight = w->origin.weight,
+				   .at = w->at + (sr_group_is_open(w->kind) ? 0 : begin - w->addr),
+				   .from = (uint32_t)(begin - v->addr),
+				   .length = begin < end ? (uint32_t)(end - begin) : 0,
+				   .kind = w->kind,
+				   .before = (uint16_t)(begin - w->addr)};
+}
+
+static void add(struct sr_candidates *s, const struct sr_group_write *w, uint64_t number)
+{
+	const struct sr_written x = sr_written_into(s->v, w, number);
 	bool has_landed = sr_landed_before(number);
 	struct sr_writer *of;
 
 	if (w->kind == SR_GROUP_OWN && s->owns < OWN && !s->seen)
 		s->own[s->owns++] = x;
 	/* Those of others are not in doubt. */
-	if (begin >= end || (w->kind != SR_GROUP_BYTES && !sr_group_is_open(w->kind)))
+	if (!x.length || (w->kind != SR_GROUP_BYTES && !sr_group_is_open(w->kind)))
 		return;
 	of = writer_of(s, &w->origin);
 	s->more |= of && of->n == WRITES && !has_landed;

@@ -84,6 +84,8 @@ struct sr_candidates {
 	uint32_t branches;
 };
 
+/* What of a write lies in the value; of length 0: nothing. */
+struct sr_written sr_written_into(const struct sr_exposed_value *v, const struct sr_group_write *w, uint64_t number);
 /* Gathers the writes that the value may consist of.  False: no memory. */
 bool sr_candidates_gather(struct sr_candidates *s);
 /* Finds the first writes that may be new in the value, of more than can be gathered; they are what is gathered next.  False: it cannot. */
