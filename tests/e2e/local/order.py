@@ -222,7 +222,7 @@ def receives_where_peers_write(tap, directory):
 
 
 def outruns(tap, directory):
-    """Who writes is thousands of writes ahead of whom it writes to; and what is left out is found by calls."""
+    """One rank writes on without waiting, so that its replay is thousands of writes ahead; the other one's calls find what is left out."""
     for case in ("page", "file"):
         trace, outputs, problem = record(directory, "outruns-" + case, 2, ["outruns", case], "--order")
         left = sum(len(e["values"]) for e in records(trace, 0) if e.get("record") == "exposed" and any("data" not in v for v in e["values"]))
