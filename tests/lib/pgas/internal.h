@@ -78,6 +78,10 @@ void pgas_make_queue_pairs(struct ibv_qp *qps[], struct ibv_qp_init_attr *attr);
 /* From its creation to the state in which receives may be posted. */
 void pgas_prepare_queue_pair(struct ibv_qp *qp);
 
+/* transfer.c: one request on a queue pair of the program's own.  cq: where it waits for its completion; NULL: it does not. */
+void pgas_transfer(struct ibv_qp *qp, struct ibv_cq *cq, enum ibv_wr_opcode opcode, const struct ibv_sge *local, uint64_t remote,
+		   uint32_t rkey);
+
 /* sync.c */
 void pgas_make_sync(void);
 

@@ -196,3 +196,19 @@ uint64_t pgas_compare_swap(int rank, uint64_t *shared, uint64_t expected, uint64
 {
 	return atomic(rank, shared, IBV_WR_ATOMIC_CMP_AND_SWP, expected, desired);
 }
+
+void pgas_transfer(struct ibv_qp *qp, struct ibv_cq *cq, enum ibv_wr_opcode opcode, const struct ibv_sge *local, uint64_t remote,
+		   uint32_t rkey)
+{
+	struct ibv_send_wr *bad, wr = {.sg_list = (struct ibv_sge *)local, .num_sge = 1, .opcode = opcode, .send_flags = cq ? IBV_SEND_SIGNALED : 0};
+	struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
+
+	wr.wr.rdma.remote_addr = remote;
+	wr.wr.rdma.rkey = rkey;
+	if (ibv_post_send(qp, &wr, &bad))
+		pgas_fail("cannot post a request: %m");
+	while (cq && !ibv_poll_cq(cq, 1, &wc))
+		;
+	if (wc.status != IBV_WC_SUCCESS)
+		pgas_fail("a request failed: %s", ibv_wc_status_str(wc.status));
+}

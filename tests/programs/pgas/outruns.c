@@ -26,30 +26,15 @@ static struct card *card, *sent;
 static struct ibv_qp *qps[PGAS_MAX_RANKS];
 static struct ibv_cq *cq;
 
-static void write_word(uint64_t *from, uint64_t at)
-{
-	struct ibv_sge sge = {(uintptr_t)from, sizeof(*from), pgas.private.mr->lkey};
-	struct ibv_send_wr *bad, wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
-	struct ibv_wc wc;
-
-	wr.wr.rdma.remote_addr = at;
-	wr.wr.rdma.rkey = (uint32_t)card->rkey;
-	if (ibv_post_send(qps[0], &wr, &bad))
-		pgas_fail("cannot post: %m");
-	while (!ibv_poll_cq(cq, 1, &wc))
-		;
-	if (wc.status != IBV_WC_SUCCESS)
-		pgas_fail("a request failed: %s", ibv_wc_status_str(wc.status));
-}
-
 static void write_words(long writes)
 {
 	uint64_t *word = pgas_private(sizeof(*word));
+	const struct ibv_sge sge = {(uintptr_t)word, sizeof(*word), pgas.private.mr->lkey};
 
 	pgas_wait_for(&card->rkey, 1);
 	for (long i = 1; i <= writes; i++) {
 		*word = (uint64_t)i * 0x9e3779b97f4a7c15;
-		write_word(word, card->address + (uint64_t)i % WORDS * sizeof(*word));
+		pgas_transfer(qps[0], cq, IBV_WR_RDMA_WRITE, &sge, card->address + (uint64_t)i % WORDS * sizeof(*word), (uint32_t)card->rkey);
 	}
 	sent->over = 1;
 	pgas_put(0, &card->over, &sent->over, sizeof(sent->over));

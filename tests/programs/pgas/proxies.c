@@ -30,16 +30,9 @@ static bool is_early;
 static void write_there(struct ibv_qp *qp, void *from, void *to, size_t bytes, bool waits)
 {
 	const struct pgas_peer *peer = &pgas.peers[!pgas.rank];
-	struct ibv_sge sge = {(uintptr_t)from, (uint32_t)bytes, pgas.shared.mr->lkey};
-	struct ibv_send_wr *bad, wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = waits ? IBV_SEND_SIGNALED : 0};
-	struct ibv_wc wc;
+	const struct ibv_sge sge = {(uintptr_t)from, (uint32_t)bytes, pgas.shared.mr->lkey};
 
-	wr.wr.rdma.remote_addr = peer->base + ((uintptr_t)to - (uintptr_t)pgas.shared.base);
-	wr.wr.rdma.rkey = peer->rkey;
-	if (ibv_post_send(qp, &wr, &bad))
-		pgas_fail("cannot post: %m");
-	while (waits && !ibv_poll_cq(cq, 1, &wc))
-		;
+	pgas_transfer(qp, waits ? cq : NULL, IBV_WR_RDMA_WRITE, &sge, peer->base + ((uintptr_t)to - (uintptr_t)pgas.shared.base), peer->rkey);
 }
 
 static void *proxy(void *unused)

@@ -47,18 +47,9 @@ static uint64_t initial(int rank, int thread, uint64_t round, int word)
 static void transfer(struct thread *t, int rank, enum ibv_wr_opcode opcode, void *local, size_t bytes, uint64_t remote,
 		     uint32_t rkey)
 {
-	struct ibv_sge sge = {(uintptr_t)local, (uint32_t)bytes, pgas.private.mr->lkey};
-	struct ibv_send_wr *bad, wr = {.sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED};
-	struct ibv_wc wc;
+	const struct ibv_sge sge = {(uintptr_t)local, (uint32_t)bytes, pgas.private.mr->lkey};
 
-	wr.wr.rdma.remote_addr = remote;
-	wr.wr.rdma.rkey = rkey;
-	if (ibv_post_send(t->qps[rank], &wr, &bad))
-		pgas_fail("cannot post a request: %m");
-	while (!ibv_poll_cq(t->cq, 1, &wc))
-		;
-	if (wc.status != IBV_WC_SUCCESS)
-		pgas_fail("a request failed: %s", ibv_wc_status_str(wc.status));
+	pgas_transfer(t->qps[rank], t->cq, opcode, &sge, remote, rkey);
 }
 
 /* Into the shared memory of that rank. */
